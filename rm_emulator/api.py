@@ -26,6 +26,7 @@ from rm_emulator.engine.recording import Kept
 from rm_emulator.experiments import given, grid
 from rm_emulator.experiments.api import Results
 from rm_emulator.experiments.assembly import Run, assemble, workload_of
+from rm_emulator.experiments.directory import stored
 from rm_emulator.experiments.grid import code_digest
 from rm_emulator.files import load_yaml
 from rm_emulator.issues import InvalidInput
@@ -238,21 +239,15 @@ def adopt(scenario: Mapping[str, Any] | Path, out: Path, *, jobs: int | None = N
     too, so that `rm_emulator.run` takes them for finished. Raises InvalidInput.
     """
     cells = grid.cells(load_scenario(scenario if isinstance(scenario, Path) else cast(dict[str, Any], scenario)))
-    stored = {cell: _stored(out / cell.place) for cell in cells}
-    kept = [cell for cell in cells if stored[cell].get("settings") == cell.settings]
-    older = [cell for cell in kept if stored[cell]["key"] != cell.key]
+    known = {cell: stored(out / cell.place) for cell in cells}
+    kept = [cell for cell in cells if known[cell].get("settings") == cell.settings]
+    older = [cell for cell in kept if known[cell]["key"] != cell.key]
     if older and not _ends_as_before(older[0], out, jobs):
         return False
     for cell in older:
-        text = json.dumps(stored[cell] | {"key": cell.key}, indent=1) + "\n"
+        text = json.dumps(known[cell] | {"key": cell.key}, indent=1) + "\n"
         (out / cell.place / "cell.json").write_text(text, encoding="utf-8")
     return bool(kept)
-
-
-def _stored(cell: Path) -> dict[str, Any]:
-    """What is kept of a run; empty where there is none."""
-    file = cell / "cell.json"
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
 
 
 def _ends_as_before(cell: Any, out: Path, jobs: int | None) -> bool:

@@ -84,20 +84,8 @@ ScenarioFile = Annotated[
         autocompletion=completion.scenarios,
     ),
 ]
-PolicyName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.policies)
-]
-PredictorName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.predictors)
-]
-PlacerName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.placers)
-]
-ChartName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.charts)
-]
-ProfileName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.profiles)
+Name = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.registered)
 ]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no notes: say only what is wrong.")]
 
@@ -268,58 +256,38 @@ def schema(
     _print_json(json_schema())
 
 
-@app.command()
-def policies(name: PolicyName = None, json: Json = False, plugin: Plugin = None) -> None:
-    """List the policies with their settings, or tell all of one."""
-    from schedulers.core.policy import policies as registry
+def _listing(noun: str, help_: str, among: str = "    policies:\n    - ") -> None:
+    """The command that lists a registry. among: what stands before an example in a scenario."""
 
-    _list(registry, name, json)
+    def listing(name: Name = None, json: Json = False, plugin: Plugin = None) -> None:
+        registry = completion.registry(noun)
+        if name is not None:
+            from rm_emulator.scenario.reference import entry
 
+            entries = [entry(registry, name)]
+        else:
+            entries = [each.describe() for each in registry]
+        if json:
+            _print_json(entries if name is None else entries[0])
+        else:
+            _show_entries(entries, among)
 
-@app.command()
-def predictors(name: PredictorName = None, json: Json = False, plugin: Plugin = None) -> None:
-    """List the run-time predictors with their settings, or tell all of one."""
-    from schedulers.core.predictor import predictors as registry
-
-    _list(registry, name, json)
-
-
-@app.command()
-def placers(name: PlacerName = None, json: Json = False, plugin: Plugin = None) -> None:
-    """List the placers, which pick a task's node, or tell all of one."""
-    from schedulers.core.placer import placers as registry
-
-    _list(registry, name, json)
+    app.command(noun, help=help_)(listing)
 
 
-@app.command()
-def charts(name: ChartName = None, json: Json = False, plugin: Plugin = None) -> None:
-    """List the charts of the report with their settings, or tell all of one."""
-    from rm_emulator.results.chart import charts as registry
-
-    _list(registry, name, json, among="    report:\n      charts:\n      - ")
-
-
-@app.command()
-def profiles(name: ProfileName = None, json: Json = False, plugin: Plugin = None) -> None:
-    """List the profiles, the timing of real systems, with their settings, or tell all of one."""
-    from rm_emulator.engine.profile import profiles as registry
-
-    _list(registry, name, json, among="    cluster:\n      profile: ")
-
-
-def _list(registry: Any, name: str | None, json: bool, among: str = "    policies:\n    - ") -> None:
-    """among: what stands before an example in a scenario."""
-    if name is not None:
-        from rm_emulator.scenario.reference import entry
-
-        entries = [entry(registry, name)]
-    else:
-        entries = [each.describe() for each in registry]
-    if json:
-        _print_json(entries if name is None else entries[0])
-    else:
-        _show_entries(entries, among)
+_listing("policies", "List the policies with their settings, or tell all of one.")
+_listing("predictors", "List the run-time predictors with their settings, or tell all of one.")
+_listing("placers", "List the placers, which pick a task's node, or tell all of one.")
+_listing(
+    "charts",
+    "List the charts of the report with their settings, or tell all of one.",
+    among="    report:\n      charts:\n      - ",
+)
+_listing(
+    "profiles",
+    "List the profiles, the timing of real systems, with their settings, or tell all of one.",
+    among="    cluster:\n      profile: ",
+)
 
 
 def _show_entries(entries: list[dict[str, Any]], among: str = "") -> None:

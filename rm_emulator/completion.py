@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Context  # which reads the annotations of what completes
+
+if TYPE_CHECKING:
+    from schedulers.core.registry import Registry
 
 
 def scenarios(incomplete: str) -> list[str]:
@@ -24,39 +27,28 @@ def examples(incomplete: str) -> list[str]:
     return _from((name for name, _ in packaged.summaries()), incomplete)
 
 
-def policies(incomplete: str) -> list[str]:
-    """The registered policies."""
-    from schedulers.core.policy import policies as registry
+def registry(noun: str) -> Registry[Any]:
+    """The registry that the command of this name lists."""
+    # The emulator's registries take a second to import, which no completion of a policy should wait for.
+    if noun == "charts":
+        from rm_emulator.results.chart import charts
 
-    return _registered(registry, incomplete)
+        return charts
+    if noun == "profiles":
+        from rm_emulator.engine.profile import profiles
 
+        return profiles
+    from schedulers.core.placer import placers
+    from schedulers.core.policy import policies
+    from schedulers.core.predictor import predictors
 
-def predictors(incomplete: str) -> list[str]:
-    """The registered predictors."""
-    from schedulers.core.predictor import predictors as registry
-
-    return _registered(registry, incomplete)
-
-
-def placers(incomplete: str) -> list[str]:
-    """The registered placers."""
-    from schedulers.core.placer import placers as registry
-
-    return _registered(registry, incomplete)
+    cores: dict[str, Registry[Any]] = {"policies": policies, "predictors": predictors, "placers": placers}
+    return cores[noun]
 
 
-def charts(incomplete: str) -> list[str]:
-    """The registered charts."""
-    from rm_emulator.results.chart import charts as registry
-
-    return _registered(registry, incomplete)
-
-
-def profiles(incomplete: str) -> list[str]:
-    """The registered profiles."""
-    from rm_emulator.engine.profile import profiles as registry
-
-    return _registered(registry, incomplete)
+def registered(context: Context, incomplete: str) -> list[str]:
+    """The names in the registry that the command lists."""
+    return _from(registry(str(context.info_name)).names, incomplete)
 
 
 def formats(incomplete: str) -> list[str]:
@@ -69,10 +61,6 @@ def formats(incomplete: str) -> list[str]:
 def labels(context: Context, incomplete: str) -> list[str]:
     """The labels of the run directories that the command line has named already."""
     return _from(sorted({path.name for named in context.args for path in Path(named).glob("runs/*")}), incomplete)
-
-
-def _registered(registry: Any, incomplete: str) -> list[str]:
-    return _from(registry.names, incomplete)
 
 
 def _from(names: Iterable[str], incomplete: str) -> list[str]:

@@ -86,10 +86,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def told_truth(self) -> bool:
         """Whether its predictor is one that hears true run times (the oracle)."""
-        if self.predictor is None:
-            return False
-        kind = self.predictor["kind"]
-        return bool(getattr(predictors.entry(kind).cls, "told_truth", kind == "oracle"))
+        return self.predictor is not None and predictors.entry(self.predictor["kind"]).cls.told_truth
 
 
 def _short(spec: Mapping[str, Any]) -> str:

@@ -5,7 +5,6 @@ Same scenario, policy, seed and true run times; decisions are made anew, by the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +17,7 @@ from rm_emulator.engine.recording import Kept
 from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.changes import Change, Setting, changes
-from rm_emulator.experiments.directory import stored_key
+from rm_emulator.experiments.directory import stored, stored_key
 from rm_emulator.experiments.grid import cells
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.results.filling import uses_of_queues
@@ -101,8 +100,7 @@ def recorded(log: Path, plugins: Sequence[str | Path] = ()) -> Recorded:
         None if sizes is None else container_sizes(sizes, resources),
         "weight" in uses_of_queues(cell.scenario["spec"]["policies"][0]),
     )
-    wall_s = json.loads((directory / "cell.json").read_text("utf-8"))["wall_s"]
-    return Recorded(cell, scenario, setting, directory, wall_s)
+    return Recorded(cell, scenario, setting, directory, stored(directory)["wall_s"])
 
 
 def try_changes(run: Recorded, told: Story, heard: Heard | None = None) -> Advice:

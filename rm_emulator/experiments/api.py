@@ -197,27 +197,40 @@ class Results:
 
 def run(
     scenario: str | Path | Mapping[str, Any],
-    out: str | Path | None,
-    seeds: str | Iterable[int] | None,
-    changes: Mapping[str, Any],
-    jobs: int | None,
-    plugins: Iterable[str | Path],
     *,
+    out: str | Path | None = None,
+    seeds: str | Iterable[int] | None = None,
+    set: Mapping[str, Any] | None = None,  # noqa: A002 (the name of the command's option)
     policies: Iterable[Any] = (),
-    overwrite: bool,
-    progress: bool,
+    jobs: int | None = None,
+    plugins: Iterable[str | Path] = (),
+    overwrite: bool = False,
+    progress: bool = False,
 ) -> Results:
-    """See `rm_emulator.run`."""
+    """Run every policy x seed of a scenario and return what it left behind.
+
+    scenario: a file, the name of a packaged example, or a dict of what a file has in it.
+
+    out: the run directory, where finished cells are reused; without it nothing is written where you are, and the
+    results live in a temporary place for as long as the returned object. overwrite: replace the results of another
+    scenario in `out`. seeds: `"1..5"` or numbers.
+    set: changes to the scenario by path, such as `{"spec.workload.load": 0.8}`. jobs: processes at once.
+    policies: run beside the scenario's own: classes, names, or dicts such as `{"kind": MyPolicy, "predictor": {"kind":
+    "slearn"}}`. Wherever a dict says `kind`, a class can stand for its name. A class that is in no plug-in and no
+    installed package runs in this process alone.
+    progress: show bars on standard error.
+    Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and
+    `rm_emulator.experiments.api.CellsFailed` when cells could not be computed.
+    """
     files = load_plugins(plugins)
     loaded = load_scenario(
         given.plain(scenario) if isinstance(scenario, Mapping) else scenario,
-        changes=given.plain(changes),
+        changes=given.plain(set or {}),
         seeds=_seeds(seeds),
         policies=given.entries(policies),
     )
     local = given.of_this_program(loaded)
     jobs = given.jobs_for(jobs, local)
-    built = check(loaded)
     # Not a TemporaryDirectory, which complains when it is not closed by hand.
     where = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
     try:
@@ -225,7 +238,7 @@ def run(
             loaded,
             where,
             jobs=jobs,
-            built=built,
+            built=check(loaded),
             plugins=files,
             overwrite=overwrite,
             display=shown() if progress else None,
@@ -254,22 +267,28 @@ def _seeds(seeds: str | Iterable[int] | None) -> list[int] | None:
 
 
 def load(out: str | Path) -> Results:
-    """See `rm_emulator.load`."""
+    """The results of a finished run directory."""
     return Results(Path(out), msgspec.to_builtins(summary.read_summary(Path(out))))
 
 
 def explain(
     run: Results | str | Path,
     job: str,
-    task: str | int | None,
-    label: str | None,
-    seed: int | None,
-    point: int,
-    plugins: Iterable[str | Path],
+    task: str | int | None = None,
     *,
-    advise: bool,
+    label: str | None = None,
+    seed: int | None = None,
+    point: int = 0,
+    advise: bool = False,
+    plugins: Iterable[str | Path] = (),
 ) -> Explanation:
-    """See `rm_emulator.explain`."""
+    """What a job waited for, when and why: `print` it, or look at its `story` and `advice`.
+
+    run: results, a run directory, or an event log. task: STAGE/INDEX, its attempts are told too. label, seed: the first
+    ones by default; point: of a sweep, from 1. advise: try what would have helped, by running the cell again.
+    Raises `rm_emulator.issues.InvalidInput` for what is not there, `schedulers.core.replay.LogDiffers` for a log whose
+    replay decides otherwise.
+    """
     place = (run.path if isinstance(run, Results) else Path(run)) / summary.point_folder(point)
     try:
         found = explaining.explain(place, job, task, label, seed, advise=advise, plugins=tuple(plugins))
@@ -281,9 +300,18 @@ def explain(
 
 
 def compare(
-    left: Results | str | Path, right: Results | str | Path | None, labels: Sequence[str], seed: int | None
+    left: Results | str | Path,
+    right: Results | str | Path | None = None,
+    *,
+    labels: Sequence[str] = (),
+    seed: int | None = None,
 ) -> Comparison:
-    """See `rm_emulator.compare`."""
+    """Two runs side by side, the right one relative to the left: `print` it, or read it as a mapping.
+
+    left, right: results or run directories; two labels of one run without `right`. labels: at most one a side; by
+    default the first of each run, of one run the baseline and the first other.
+    Raises `rm_emulator.results.compare.CompareError` for what is not there.
+    """
     places = [each.path if isinstance(each, Results) else Path(each) for each in (left, right) if each is not None]
     return Comparison(comparing.compare(*comparing.sides(places, labels), seed))
 

@@ -156,16 +156,16 @@ class RunDirectory:
     def _refuse_others(self) -> None:
         """Raise InvalidInput when cells are there that this grid would not compute, or would compute otherwise."""
         wanted = {cell.place for cell in self._cells}
-        for stored in stored_cells(self.path):
-            if stored.relative_to(self.path) not in wanted:
-                *point, label, seed = (part for part in stored.relative_to(self.path).parts if part != "runs")
+        for place in (folder.relative_to(self.path) for folder in stored_cells(self.path)):
+            if place not in wanted:
+                *point, label, seed = (part for part in place.parts if part != "runs")
                 name = " ".join((*(["point", point[1]] if point else []), label, "seed", seed))
                 raise self._other(f"{name} is there, which this scenario does not have")
         # A baseline that the scenario no longer asks for does no harm, and is there when it asks again.
         for cell in self._cells:
-            stored = self.cell(cell)
-            if stored.exists() and stored_key(stored) != cell.key:
-                same = _stored(stored).get("settings") == cell.settings
+            there = self.cell(cell)
+            if there.exists() and stored_key(there) != cell.key:
+                same = stored(there).get("settings") == cell.settings
                 cause = "by another version of rm-emulator" if same else "from other settings or another workload"
                 raise self._other(f"{cell.title} seed {cell.seed} was computed {cause}")
 
@@ -239,11 +239,12 @@ def stored_cells(path: Path) -> list[Path]:
 
 def stored_key(cell: Path) -> str | None:
     """The key of a complete cell, None when there is none."""
-    key = _stored(cell).get("key")
+    key = stored(cell).get("key")
     return key if isinstance(key, str) else None
 
 
-def _stored(cell: Path) -> dict[str, Any]:
+def stored(cell: Path) -> dict[str, Any]:
+    """The contents of a cell's cell.json, {} where there is none."""
     return _read_json(cell / "cell.json")
 
 

@@ -12,7 +12,7 @@ from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.scenario.cluster import nodes, resources_of
 from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.workload import Built
-from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, WorkloadJob
+from rm_emulator.workload.model import WorkloadJob, mean_ms
 from schedulers.core.errors import nearest
 from schedulers.core.events import Estimated, JobSubmitted, NodeAdded
 from schedulers.core.log import SchedulerConfig
@@ -87,15 +87,4 @@ def _job(loaded: Loaded, source: WorkloadJob) -> Iterator[str]:
 def _takes(source: WorkloadJob) -> Iterator[float]:
     """By stage what a task takes (ms)."""
     for stage, times in zip(source.job.stages, source.runtimes, strict=True):
-        if stage.hint_ms is not None:
-            yield stage.hint_ms
-        elif isinstance(times, Fixed):
-            yield times.ms
-        elif isinstance(times, Drawn):
-            yield times.mean_ms
-        elif isinstance(times, PerTask):
-            yield sum(times.ms) / len(times.ms)
-        elif isinstance(times, PerNode):
-            yield sum(map(sum, times.ms)) / (len(times.ms) * len(times.nodes))
-        else:
-            yield 0.0
+        yield stage.hint_ms if stage.hint_ms is not None else mean_ms(times) or 0.0

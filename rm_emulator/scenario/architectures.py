@@ -10,10 +10,7 @@ from rm_emulator.engine.several import assigned, group
 from rm_emulator.issues import Issue
 from rm_emulator.scenario.cluster import who_decides
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema import PolicySpec
-from rm_emulator.scenario.schema.policy import PolicyEntry
 from rm_emulator.workload.model import Workload
-from schedulers.core.compatible import Setup, clashes, policy_of
 
 _AT: Final = ("spec", "cluster", "architecture")
 #: Keys of the cluster that mean nothing where schedulers take their time or know nothing, and why.
@@ -48,7 +45,6 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
         yield loaded.issue(("spec", "copies"), f"does not go with {what}; take it out")
     if isinstance(block, OfSeveral):
         yield from _scheduler_issues(loaded, block)
-    yield from _policy_issues(loaded)
 
 
 def _scheduler_issues(loaded: Loaded, block: OfSeveral) -> Iterator[Issue]:
@@ -63,26 +59,6 @@ def _scheduler_issues(loaded: Loaded, block: OfSeveral) -> Iterator[Issue]:
     if limited and len(names) > 1:
         message = f"has limits, which none of the {len(names)} schedulers sees as a whole: take them out"
         yield loaded.issue(("spec", "queues", limited[0]), message)
-
-
-def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
-    """Policies and placements that no scheduler that thinks can have."""
-    spec = loaded.scenario.spec
-    entries: list[tuple[tuple[str | int, ...], PolicySpec | PolicyEntry]] = [
-        (("spec", "policies", index), policy) for index, policy in enumerate(spec.policies)
-    ]
-    who = spec.cluster.architecture
-    for index, each in enumerate(who.schedulers if isinstance(who, OfSeveral) else ()):
-        if each.policy is not None:
-            entries.append(((*_AT, "schedulers", index, "policy"), PolicyEntry.model_validate(each.policy)))
-    for at, policy in entries:
-        placement = (policy.placement or {"kind": "first_fit"})["kind"]
-        one = policy_of(policy.settings)
-        if one is None:
-            continue
-        setup = Setup(policy=one, kind=policy.kind, placement=placement, thinks=True)
-        if (why := clashes(setup).get("thinks")) is not None:
-            yield loaded.issue((*at, "kind"), f"policy '{policy.kind}': {why}")
 
 
 def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from rm_emulator.engine.assemble import NO_LINKS, no_executors
+from rm_emulator.engine.config import Decentralised, OfSeveral
 from rm_emulator.engine.profile import profiles
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import expect
 from rm_emulator.scenario import architectures, decentralised, inline
-from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
+from rm_emulator.scenario.cluster import core_queue, nodes, resources_of, who_decides
 from rm_emulator.scenario.load import Loaded, gathered
 from rm_emulator.scenario.schema.cluster import InlineQueue
+from rm_emulator.scenario.schema.policy import PolicyEntry
 from rm_emulator.scenario.schema.values import TimesByNode
 from rm_emulator.scenario.schema.workload import JobsWorkload, TpchWorkload, TraceWorkload
 from rm_emulator.scenario.sweep import Point
@@ -71,6 +73,7 @@ def check(loaded: Loaded) -> Built:
 def _block_issues(loaded: Loaded) -> Iterator[Issue]:
     """What the blocks of a scenario show without a workload."""
     yield from _policy_issues(loaded)
+    yield from _clashes(loaded)
     yield from _copies_issues(loaded)
     yield from _expect_issues(loaded)
     yield from _baselines_issues(loaded)
@@ -105,34 +108,43 @@ def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
             message = f"label '{policy.label}' is taken by policies[{first}]: give one of them another"
             yield loaded.issue(("spec", "policies", index, "label"), message)
         labels.append(policy.label)
-        yield from _clashes(loaded, index)
     if spec.baseline is not None and spec.baseline not in labels:
         message = f"no policy has the label '{spec.baseline}' (labels: {', '.join(labels)})"
         yield loaded.issue(("spec", "baseline"), message, did_you_mean(nearest(spec.baseline, labels)))
 
 
-def _clashes(loaded: Loaded, index: int) -> Iterator[Issue]:
-    """What of the cluster does not go with a policy, by the table of schedulers/core/compatible.py."""
-    spec = loaded.scenario.spec
-    policy, at = spec.policies[index], ("spec", "policies", index)
-    if (one := policy_of(policy.settings)) is None:
-        return
-    setup = Setup(
-        policy=one,
-        kind=policy.kind,
-        placement=(policy.placement or {"kind": "first_fit"})["kind"],
-        executors=spec.cluster.executors is not None,
-        reserve_after=spec.cluster.reserve_after is not None,
-    )
-    for key, why in clashes(setup).items():
-        if key == "executors":
-            message = f"policy '{policy.kind}' does not serve executors: take `executors` out of the cluster"
-            yield loaded.issue((*at, "kind"), message)
-        elif key == "placement":
-            yield loaded.issue((*at, "placement"), why)
-        elif key == "reserve_after":
-            message = f"policy '{policy.kind}': {why}; take `reserve_after` out of the cluster"
-            yield loaded.issue(("spec", "cluster", "reserve_after"), message)
+def _clashes(loaded: Loaded) -> Iterator[Issue]:
+    """Policies that the cluster or its architecture rules out, by the table of schedulers/core/compatible.py."""
+    cluster, who = loaded.scenario.spec.cluster, loaded.scenario.spec.cluster.architecture
+    entries: list[tuple[tuple[str | int, ...], PolicyEntry]] = [
+        (("spec", "policies", index), policy) for index, policy in enumerate(loaded.scenario.spec.policies)
+    ]
+    for index, each in enumerate(who.schedulers if isinstance(who, OfSeveral) else ()):
+        if each.policy is not None:
+            place = ("spec", "cluster", "architecture", "schedulers", index, "policy")
+            entries.append((place, PolicyEntry.model_validate(each.policy)))
+    for at, policy in entries:
+        if (one := policy_of(policy.settings)) is None:
+            continue
+        setup = Setup(
+            policy=one,
+            kind=policy.kind,
+            placement=(policy.placement or {"kind": "first_fit"})["kind"],
+            executors=cluster.executors is not None,
+            reserve_after=cluster.reserve_after is not None,
+            thinks=who_decides(who) is not None and not isinstance(who, Decentralised),
+        )
+        for key, why in clashes(setup).items():
+            if key == "executors":
+                message = f"policy '{policy.kind}' does not serve executors: take `executors` out of the cluster"
+                yield loaded.issue((*at, "kind"), message)
+            elif key == "placement":
+                yield loaded.issue((*at, "placement"), why)
+            elif key == "thinks":
+                yield loaded.issue((*at, "kind"), f"policy '{policy.kind}': {why}")
+            elif key == "reserve_after":
+                message = f"policy '{policy.kind}': {why}; take `reserve_after` out of the cluster"
+                yield loaded.issue(("spec", "cluster", "reserve_after"), message)
 
 
 def _copies_issues(loaded: Loaded) -> Iterator[Issue]:
@@ -248,25 +260,25 @@ def _cluster_issues(loaded: Loaded) -> Iterator[Issue]:
             yield loaded.issue(("spec", "cluster", "nodes"), message)
             break
         seen[node.id] = None
-    for index, group in enumerate(scenario.spec.cluster.nodes):
-        if not any(resources.capacity(group.capacity)):
-            yield loaded.issue(("spec", "cluster", "nodes", index, "capacity"), "a node without any resource")
-    for index, group in enumerate(scenario.spec.cluster.nodes):
+    cluster = scenario.spec.cluster
+    for index, group in enumerate(cluster.nodes):
+        at, capacity = ("spec", "cluster", "nodes", index), resources.capacity(group.capacity)
+        if not any(capacity):
+            yield loaded.issue((*at, "capacity"), "a node without any resource")
         if group.racks is not None and group.racks > group.count:
             message = f"{group.racks} racks for {group.count} nodes (expected at most one rack a node)"
-            yield loaded.issue(("spec", "cluster", "nodes", index, "racks"), message)
-        if any(group.count * amount > _MOST for amount in resources.capacity(group.capacity)):
+            yield loaded.issue((*at, "racks"), message)
+        if any(group.count * amount > _MOST for amount in capacity):
             message = f"more than can be counted (at most {show_steps('memory', _MOST)} of memory in a group)"
-            yield loaded.issue(("spec", "cluster", "nodes", index, "capacity"), message)
-    cluster = scenario.spec.cluster
+            yield loaded.issue((*at, "capacity"), message)
     if cluster.executors is not None and not profiles.entry(cluster.profile_name).cls.has_executors:
         yield loaded.issue(("spec", "cluster", "executors"), no_executors(cluster.profile_name))
     if cluster.kubernetes is not None and not isinstance(cluster.profile, str):
         message = "settings of the profile stand in `profile` already; take one of the two out"
         yield loaded.issue(("spec", "cluster", "kubernetes"), message)
     yield from _links_issues(loaded, seen)
-    for name in scenario.spec.cluster.overbook:
-        if not any(name in group.capacity for group in scenario.spec.cluster.nodes):
+    for name in cluster.overbook:
+        if not any(name in group.capacity for group in cluster.nodes):
             yield loaded.issue(("spec", "cluster", "overbook", name), f"no node has '{name}', so nothing is overbooked")
 
 

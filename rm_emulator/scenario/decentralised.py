@@ -11,7 +11,7 @@ from rm_emulator.issues import Issue
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Workload
+from rm_emulator.workload.model import PerNode, PerTask, RunTimes, Workload, mean_ms
 from schedulers.core.resources import Resources
 
 _AT: Final = ("spec", "cluster", "architecture")
@@ -87,10 +87,6 @@ def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
 
 def _longest_ms(times: RunTimes) -> float:
     """The longest of a stage's run times as far as they are written, else their mean; 0 where they are measured."""
-    if isinstance(times, Fixed):
-        return times.ms
     if isinstance(times, PerTask):
         return max(times.ms)
-    if isinstance(times, PerNode):
-        return max(map(max, times.ms))
-    return times.mean_ms if isinstance(times, Drawn) else 0.0
+    return max(map(max, times.ms)) if isinstance(times, PerNode) else mean_ms(times) or 0.0

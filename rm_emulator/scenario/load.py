@@ -61,25 +61,17 @@ class Loaded:
     """
 
     def __init__(self, scenario: Scenario, text: _Text, point: Point) -> None:
-        self.scenario, self._text, self.point = scenario, text, point
+        self.scenario, self.point = scenario, point
+        self.file = text.document.file
+        """The file as the user named it, '' for plain data."""
+        self.folder = text.folder
+        """Where relative paths inside the scenario begin."""
+        self.issue = text.issue
+        """Makes a mistake at a path, placed in the file, or at the option that set the value."""
         self.points: tuple[Loaded, ...] = (self,)
         self.notes: tuple[str, ...] = ()  # what was left out of the file
         self.plugins: tuple[str, ...] = ()  # absolute paths
         self.of_objects = False  # its jobs are Kubernetes objects
-
-    @property
-    def file(self) -> str:
-        """The file as the user named it."""
-        return self._text.document.file
-
-    @property
-    def folder(self) -> Path:
-        """What relative paths inside the scenario are relative to."""
-        return self._text.folder
-
-    def issue(self, path: Sequence[str | int], message: str, hint: str = "", *, key: bool = False) -> Issue:
-        """A mistake at `path`, placed in the file, or at the option that set the value."""
-        return self._text.issue(path, message, hint, key=key)
 
 
 def gathered(found: Sequence[tuple[Point, Iterable[Issue]]]) -> list[Issue]:

@@ -19,6 +19,7 @@ import yaml
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
 from rm_emulator.scenario.document import Document, parse_documents
 from rm_emulator.scenario.schema import API_VERSION
+from rm_emulator.scenario.schema.structs import as_written
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
 from schedulers.core.model import FASTEST, SLOWEST, Job, Service
 from schedulers.core.places import Places
@@ -100,20 +101,9 @@ def as_scenario(documents: list[Document], path: Path) -> tuple[Document, list[s
     return _Reader(documents, path).read()
 
 
-def _wishes(job: DagJob) -> dict[str, Any]:
-    """What it wishes for, as a job written out says it."""
-    spec = job.spec.wishes
-    if spec is None:
-        return {}
-    prefer = [
-        {
-            **{key: told for key, told in msgspec.to_builtins(wish).items() if key != "sameRack"},
-            "same_rack": wish.sameRack,
-        }
-        for wish in spec.prefer
-    ]
-    budget = {} if spec.budgetSeconds is None else {"budget": f"{spec.budgetSeconds}s"}
-    return {"wishes": {"prefer": prefer, "value": spec.value, **budget}}
+def _written(known: msgspec.Struct) -> dict[str, Any]:
+    """What the core knows, as a scenario says it; defaults are left out."""
+    return as_written(known).model_dump(mode="json", exclude_defaults=True)
 
 
 def _unknown(item: _Object, spec: Any) -> Iterator[Issue]:
@@ -132,6 +122,21 @@ def _unknown(item: _Object, spec: Any) -> Iterator[Issue]:
         yield item.issue(("spec", "retries"), f"{spec.retries} is not accepted (expected at least 0)")
 
 
+def _asked(
+    pods: Iterable[PodSpec], dagjobs: Iterable[tuple[_Object, DagJob]], batch: Iterable[tuple[_Object, _BatchJob]]
+) -> Resources:
+    """cpu, memory, pods, and whatever else is asked for."""
+    specs = [*pods, *(s.template.spec for _, d in dagjobs for s in d.spec.stages)]
+    specs += [job.spec.template.spec for _, job in batch]
+    asked = {
+        name
+        for spec in specs
+        for container in (*spec.containers, *spec.initContainers)
+        for name in (*container.resources.requests, *container.resources.limits)
+    }
+    return Resources(("cpu", "memory", "pods")).extended(asked)
+
+
 class _Reader:
     def __init__(self, documents: list[Document], path: Path) -> None:
         self._path, self._issues = path, list[Issue]()
@@ -147,9 +152,9 @@ class _Reader:
         dagjobs, pods, batch = self._all("DagJob", DagJob), self._all("Pod", Pod), self._all("Job", _BatchJob)
         services = [(item, d) for item, d in self._all("Deployment", _Deployment) if self._joins(item, d)]
         specs = [*(pod.spec for _, pod in pods), *(each.spec.template.spec for _, each in services)]
-        resources = self._resources(nodes, specs, dagjobs, batch)
-        jobs = [*self._jobs(dagjobs, pods, batch, resources), *self._services(services, pods, resources)]
-        groups = self._nodes(nodes, [pod for _, pod in pods], resources)
+        self._resources = _asked(specs, dagjobs, batch)
+        jobs = [*self._jobs(dagjobs, pods, batch), *self._services(services, pods)]
+        groups = self._nodes(nodes, [pod for _, pod in pods])
         if not self._issues and not jobs:
             self._issues.append(Issue(str(self._path), "nothing to run: expected DagJobs, or Pods that join a queue"))
         if not self._issues and not scenarios and not groups:
@@ -217,26 +222,9 @@ class _Reader:
 
     # -- nodes and queues -----------------------------------------------------------------------
 
-    def _resources(
-        self,
-        nodes: list[tuple[_Object, Node]],
-        pods: list[PodSpec],
-        dagjobs: list[tuple[_Object, DagJob]],
-        batch: list[tuple[_Object, _BatchJob]],
-    ) -> Resources:
-        """cpu, memory, pods, and whatever else is asked for."""
-        specs = [*pods, *(s.template.spec for _, d in dagjobs for s in d.spec.stages)]
-        specs += [job.spec.template.spec for _, job in batch]
-        asked = {
-            name
-            for spec in specs
-            for container in (*spec.containers, *spec.initContainers)
-            for name in (*container.resources.requests, *container.resources.limits)
-        }
-        return Resources(("cpu", "memory", "pods")).extended(asked)
-
-    def _nodes(self, nodes: list[tuple[_Object, Node]], pods: list[Pod], resources: Resources) -> list[dict[str, Any]]:
+    def _nodes(self, nodes: list[tuple[_Object, Node]], pods: list[Pod]) -> list[dict[str, Any]]:
         """Nodes with what other schedulers' pods leave of them: those are taken to run to the end."""
+        resources = self._resources
         used: dict[str, list[int]] = {}
         for pod in pods:
             if pod.spec.nodeName and not pod.is_terminal and pod.spec.schedulerName != SCHEDULER:
@@ -264,15 +252,8 @@ class _Reader:
                 continue
             taken = used.get(core.id, [0] * len(resources))
             left = tuple(max(0, c - u) for c, u in zip(core.capacity, taken, strict=True))
-            group: dict[str, Any] = {"name": core.id, "capacity": resources.show(left) or {"cpu": 0}}
-            if core.speed != 1:
-                group["speed"] = core.speed
-            group |= {key: told for key, told in (("kind", core.kind), ("rack", core.rack)) if told}
-            if core.labels:
-                group["labels"] = core.labels
-            if core.taints:
-                group["taints"] = [{"key": t.key, "value": t.value, "effect": t.effect} for t in core.taints]
-            groups.append(group)
+            told = {key: value for key, value in _written(core).items() if key not in ("id", "capacity")}
+            groups.append({"name": core.id, "capacity": resources.show(left) or {"cpu": 0}, **told})
         return groups
 
     # -- jobs -----------------------------------------------------------------------------------
@@ -282,24 +263,23 @@ class _Reader:
         dagjobs: list[tuple[_Object, DagJob]],
         pods: list[tuple[_Object, Pod]],
         batch: list[tuple[_Object, _BatchJob]],
-        resources: Resources,
     ) -> list[dict[str, Any]]:
         metas = [(d.metadata, "DagJob") for _, d in dagjobs] + [(p.metadata, "Pod") for _, p in pods if _joins(p)]
         stamps = [ms for meta, _ in metas if (ms := meta.created_ms) is not None]
         begin = min(stamps, default=0)
-        jobs = [job for item, d in dagjobs if (job := self._dagjob(item, d, resources, begin)) is not None]
+        jobs = [job for item, d in dagjobs if (job := self._dagjob(item, d, begin)) is not None]
         for item, pod in pods:
             meta, made = pod.metadata, pod_service(pod.metadata)
             if not _joins(pod) or pod.is_terminal or (meta.owner is not None and made is None):
                 continue
-            jobs.append(self._one(item, ("metadata",), meta, pod.spec, resources, begin, meta.name, made))
+            jobs.append(self._one(item, ("metadata",), meta, pod.spec, begin, meta.name, made))
         for item, many in batch:
             at, template = ("spec", "template", "metadata"), many.spec.template
             labels = {**many.metadata.labels, **template.metadata.labels}
             meta = msgspec.structs.replace(many.metadata, labels=labels)
             count = many.spec.completions or many.spec.parallelism or 1
             names = (f"{meta.name}-{number}" for number in range(count))
-            jobs += [self._one(item, at, meta, template.spec, resources, begin, name) for name in names]
+            jobs += [self._one(item, at, meta, template.spec, begin, name) for name in names]
         return jobs
 
     def _joins(self, item: _Object, deployment: _Deployment) -> bool:
@@ -311,7 +291,7 @@ class _Reader:
         return False
 
     def _services(
-        self, deployments: list[tuple[_Object, _Deployment]], pods: list[tuple[_Object, Pod]], resources: Resources
+        self, deployments: list[tuple[_Object, _Deployment]], pods: list[tuple[_Object, Pod]]
     ) -> Iterator[dict[str, Any]]:
         """A job for each replica, as in a cluster, unless its pods are in the file as well."""
         owners = [
@@ -324,14 +304,14 @@ class _Reader:
             whole = msgspec.structs.replace(meta, labels={**meta.labels, **template.metadata.labels})
             made = service(ours(template.metadata.annotations))
             for number in range(each.spec.replicas):
-                yield self._one(item, (), whole, template.spec, resources, 0, f"{meta.name}-{number}", made)
+                yield self._one(item, (), whole, template.spec, 0, f"{meta.name}-{number}", made)
 
-    def _dagjob(self, item: _Object, job: DagJob, resources: Resources, begin: int) -> dict[str, Any] | None:
+    def _dagjob(self, item: _Object, job: DagJob, begin: int) -> dict[str, Any] | None:
         """A DagJob, without what it has done already."""
         if job.is_over:
             return None
         try:
-            core = core_job(job, resources, id=job.key)
+            core = core_job(job, self._resources, id=job.key)
         except InvalidJob as error:
             self._issues.append(item.issue(("spec", "stages"), str(error)))
             return None
@@ -346,7 +326,7 @@ class _Reader:
                 "name": stage.name,
                 "tasks": stage.tasks - done.get(stage.name, 0),
                 "parents": [_parent(parent, written.hints) for parent in written.parents if parent not in over],
-                **self._task(stage.demand, stage.places, resources),
+                **self._task(stage.demand, stage.places),
                 "duration": self._run_time(item, at),
             }
             if stage.gang:
@@ -361,7 +341,7 @@ class _Reader:
             "user": core.user,
             "queue": core.queue,
             "submit": f"{(job.metadata.created_ms or begin) - begin}ms",
-            **_wishes(job),
+            **({} if core.wishes is None else {"wishes": _written(core.wishes)}),
             "stages": stages,
         }
 
@@ -371,27 +351,25 @@ class _Reader:
         at: tuple[str | int, ...],
         meta: Meta,
         spec: PodSpec,
-        resources: Resources,
         begin: int,
         name: str,
         made: Service | None = None,
     ) -> dict[str, Any]:
         """A pod that joined by label: a job of one task. made: the service that it is of."""
-        key = f"{meta.namespace}/{name}" if meta.namespace else name
+        wanted = demand(spec, self._resources)
         timed = {} if made is not None else {"duration": self._run_time(item, at)}
         return {
-            **({} if made is None else {"service": _service(made)}),
+            **({} if made is None else {"service": _written(made)}),
             "name": meta.labels.get(RECURRING_LABEL) or meta.name,
-            "id": key,
+            "id": f"{meta.namespace}/{name}" if meta.namespace else name,
             "user": meta.labels.get(USER_LABEL, ""),
             "queue": meta.labels.get(QUEUE_LABEL, "default"),
             "submit": f"{(meta.created_ms or begin) - begin}ms",
-            "stages": [{"name": "pod", **self._task(demand(spec, resources), places(spec), resources), **timed}],
+            "stages": [{"name": "pod", **self._task(wanted, places(spec)), **timed}],
         }
 
-    @staticmethod
-    def _task(wanted: Vector, where: Places, resources: Resources) -> dict[str, Any]:
-        entry: dict[str, Any] = {"demand": resources.show(wanted)}
+    def _task(self, wanted: Vector, where: Places) -> dict[str, Any]:
+        entry: dict[str, Any] = {"demand": self._resources.show(wanted)}
         if where.terms or where.tolerations:
             entry["places"] = msgspec.to_builtins(where)
         return entry
@@ -458,11 +436,6 @@ def _parent(name: str, hints: Hints | None) -> str | dict[str, Any]:
     """A parent as a written-out job names it, with the data that it hands over."""
     data = hints.data.get(name) if hints is not None else None
     return name if data is None else {"stage": name, "data": data}
-
-
-def _service(made: Service) -> dict[str, Any]:
-    within = {} if made.start_within_ms is None else {"start_within": f"{made.start_within_ms}ms"}
-    return within if made.preemptible else {**within, "preemptible": False}
 
 
 def _queue(queue: Queue) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def _sections(path: str, model: type[BaseModel], kind: str, told: set[type]) -> 
         default = "required" if name in required else _default(properties[name])
         keys.append(Key(_join(path, name), _type(properties[name]), default, meaning, example))
     if issubclass(model, Settings):
-        keys += _settings(path, struct_properties(model.struct()), {}, model.model_fields)
+        keys += _settings(path, struct_properties(model.of), {}, model.model_fields)
     yield Section(path, kind, inspect.getdoc(model) or "", keys)
     for name, field in model.model_fields.items():
         for below, part in _blocks(whole(field)):

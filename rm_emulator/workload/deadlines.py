@@ -6,8 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from rm_emulator.workload.describe import mean_task_ms
-from rm_emulator.workload.model import Workload, WorkloadJob
+from rm_emulator.workload.model import RunTimes, Workload, WorkloadJob, mean_ms
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.fields import Probability, written
@@ -47,7 +46,7 @@ def with_deadlines(workload: Workload, capacity: Vector, settings: Deadlines, se
 
 def _alone_ms(entry: WorkloadJob, capacity: Vector) -> float:
     """Graham's bound on any schedule that leaves no room idle: the longest path, and all work at full width."""
-    stages, means = entry.job.stages, [_mean_ms(entry, stage) for stage in range(len(entry.runtimes))]
+    stages, means = entry.job.stages, [_mean_ms(times, entry.job.id) for times in entry.runtimes]
     work = sum(stage.tasks * mean / _at_once(stage.demand, capacity) for stage, mean in zip(stages, means, strict=True))
     return max(to_output(stages, means.__getitem__)) + work
 
@@ -56,10 +55,8 @@ def _at_once(demand: Vector, capacity: Vector) -> int:
     return max(1, min(whole // wanted for whole, wanted in zip(capacity, demand, strict=True) if wanted))
 
 
-def _mean_ms(entry: WorkloadJob, stage: int) -> float:
-    mean = mean_task_ms(entry, stage)
+def _mean_ms(times: RunTimes, job: str) -> float:
+    mean = mean_ms(times)
     if mean is None:
-        raise InvalidParameters(
-            f"job '{entry.job.id}' has run times by wave, which say nothing of how long it takes by itself"
-        )
+        raise InvalidParameters(f"job '{job}' has run times by wave, which say nothing of how long it takes by itself")
     return mean

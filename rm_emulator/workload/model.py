@@ -59,6 +59,21 @@ class Waves(msgspec.Struct, frozen=True, tag="waves", forbid_unknown_fields=True
 RunTimes = Fixed | PerTask | PerNode | Drawn | Waves
 
 
+def mean_ms(times: RunTimes) -> float | None:
+    """Mean run time of a stage's tasks, ms, over nodes too; None for measured waves, which depend on executors."""
+    match times:
+        case Fixed():
+            return times.ms
+        case Drawn():
+            return times.mean_ms
+        case PerTask():
+            return sum(times.ms) / len(times.ms)
+        case PerNode():
+            return sum(map(sum, times.ms)) / (len(times.ms) * len(times.nodes))
+        case _:
+            return None
+
+
 class WorkloadJob(Written, frozen=True, kw_only=True):
     """One job to come: what the scheduler will see, when, and what it cannot see.
 

@@ -12,11 +12,10 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     TypeAdapter,
-    ValidationError,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, core_schema
 
 from rm_emulator.engine.config import Architecture, Disorder, Executors
 from rm_emulator.engine.profile import profiles
@@ -30,7 +29,10 @@ from rm_emulator.scenario.schema.values import (
     Interval,
     Quantities,
     StartUp,
+    has_text_keys,
+    mistake,
     read,
+    refuse,
 )
 from schedulers.core.errors import nearest
 from schedulers.core.fields import NAME
@@ -50,14 +52,12 @@ class _Profile:
 
 
 def _known_profile(value: Any) -> Any:
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        if errors := named_errors(profiles, value):
-            raise ValidationError.from_exception_data("profile", errors)
+    if has_text_keys(value):
+        refuse(named_errors(profiles, value))
     elif value not in (names := profiles.names):
         words = " or ".join(filter(None, [", ".join(f"'{name}'" for name in names[:-1]), f"'{names[-1]}'"]))
         hint = did_you_mean(nearest(value, names)) if isinstance(value, str) else ""
-        text = f"{show_value(value)} is not accepted (expected {words})"
-        raise PydanticCustomError("value", "{text}", {"text": text, "hint": hint})
+        raise mistake(f"{show_value(value)} is not accepted (expected {words})", hint)
     return value
 
 

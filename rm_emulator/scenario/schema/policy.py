@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import model_validator
 from pydantic_core import InitErrorDetails
 
 from rm_emulator.issues import did_you_mean, show_value
-from rm_emulator.scenario.schema.settings import error_at, registered_errors
+from rm_emulator.scenario.schema.settings import Named, error_at, registered_errors
+from rm_emulator.scenario.schema.values import has_text_keys, refuse
 from schedulers.core.compatible import needs_estimates
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
@@ -19,12 +20,8 @@ from schedulers.core.registry import Registry
 _BESIDE = ("label", "predictor", "placement")
 
 
-class PolicyEntry(BaseModel):
+class PolicyEntry(Named):
     """A policy with the predictor and placer it works with; its own settings stand inline."""
-
-    model_config = ConfigDict(
-        extra="allow", strict=True, allow_inf_nan=False, frozen=True, use_attribute_docstrings=True
-    )
 
     kind: str
     """A name that `rm-emulator policies` lists; `rm-emulator policies NAME` tells its settings, e.g. `fifo`."""
@@ -35,15 +32,10 @@ class PolicyEntry(BaseModel):
     placement: dict[str, Any] | None = None
     """`{kind: NAME, settings}` of `rm-emulator placers`; first_fit when left out, e.g. `{kind: best_fit}`."""
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The policy's own settings with its kind, as its registry parses them."""
-        return {"kind": self.kind, **(self.model_extra or {})}
-
     @model_validator(mode="before")
     @classmethod
     def _registered(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or not all(isinstance(key, str) for key in data):
+        if not has_text_keys(data):
             return data
         beside = tuple(name for name in _BESIDE if name in cls.model_fields)
         own = {k: v for k, v in data.items() if k not in beside}
@@ -52,8 +44,7 @@ class PolicyEntry(BaseModel):
             part = data.get(name)
             if part is not None:
                 errors += [_under(name, e) for e in _part_errors(registry, part)]
-        if errors:
-            raise ValidationError.from_exception_data("policy", errors)
+        refuse(errors)
         if data.get("predictor") is None and needs_estimates(own):
             raise ValueError(f"policy '{data['kind']}' orders jobs by estimated run time: give it a predictor")
         return data

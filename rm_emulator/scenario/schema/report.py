@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import model_validator
 
 from rm_emulator.results.chart import charts
-from rm_emulator.scenario.schema.settings import registered_errors
-from rm_emulator.scenario.schema.values import Block
+from rm_emulator.scenario.schema.settings import Named, registered_errors
+from rm_emulator.scenario.schema.values import Block, has_text_keys, refuse
 
 
-class ChartEntry(BaseModel):
+class ChartEntry(Named):
     """Settings of one chart, inline."""
-
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True, use_attribute_docstrings=True)
 
     kind: str
     """A name that `rm-emulator charts` lists; `rm-emulator charts NAME` tells its settings, e.g. `shares`."""
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings with the kind, as the registry parses them."""
-        return {"kind": self.kind, **(self.model_extra or {})}
-
     @model_validator(mode="before")
     @classmethod
     def _registered(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and all(isinstance(key, str) for key in data):
-            errors = registered_errors(charts, data)
-            if errors:
-                raise ValidationError.from_exception_data("chart", errors)
+        if has_text_keys(data):
+            refuse(registered_errors(charts, data))
         return data
 
 

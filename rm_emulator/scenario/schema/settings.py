@@ -8,28 +8,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, model_validator
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+from pydantic import ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema, InitErrorDetails
 
 from rm_emulator.issues import did_you_mean, show_value
+from rm_emulator.scenario.schema.values import Block, has_text_keys, mistake, refuse
 from schedulers.core.errors import InvalidParameters, UnknownName, nearest
 from schedulers.core.registry import Registry
 
 
-class Settings(BaseModel):
+class Named(Block):
+    """`{kind: NAME, settings}` of a registry, the settings inline."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings with the kind, as the registry parses them."""
+        return {"kind": self.kind, **(self.model_extra or {})}
+
+
+class Settings(Block):
     """A block whose other keys are the settings of a struct that lives beside the code that uses them."""
 
-    model_config = ConfigDict(
-        extra="allow", strict=True, allow_inf_nan=False, frozen=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="allow")
 
-    @classmethod
-    def struct(cls) -> type[msgspec.Struct]:
-        """What describes the other keys."""
-        raise AssertionError(f"{cls.__name__} names no struct")
+    of: ClassVar[type[msgspec.Struct]]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -39,17 +48,15 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _checked(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and all(isinstance(key, str) for key in data):
+        if has_text_keys(data):
             own = {key: value for key, value in data.items() if key not in cls.model_fields}
-            errors = list(setting_errors(f"workload '{data.get('kind')}'", cls.struct(), own, tuple(cls.model_fields)))
-            if errors:
-                raise ValidationError.from_exception_data("settings", errors)
+            refuse(setting_errors(f"workload '{data.get('kind')}'", cls.of, own, tuple(cls.model_fields)))
         return data
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         block = handler.resolve_ref_schema(handler(schema))
-        block["properties"] = {**block.get("properties", {}), **struct_properties(cls.struct())}
+        block["properties"] = {**block.get("properties", {}), **struct_properties(cls.of)}
         block["additionalProperties"] = False
         return block
 
@@ -120,9 +127,8 @@ def _choices(type_: Any) -> list[str]:
 def error_at(
     loc: tuple[str | int, ...], text: str, value: Any, hint: str = "", *, key: bool = False
 ) -> InitErrorDetails:
-    """A mistake as pydantic carries it; the hint and whether the key itself is wrong travel in its context."""
-    context = {"text": text, "hint": hint, "key": key}
-    return InitErrorDetails(type=PydanticCustomError("value", "{text}", context), loc=loc, input=value)
+    """A mistake at a place below the block."""
+    return InitErrorDetails(type=mistake(text, hint, key=key), loc=loc, input=value)
 
 
 def struct_properties(params: type[msgspec.Struct]) -> dict[str, Any]:

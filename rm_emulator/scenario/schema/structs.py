@@ -28,7 +28,7 @@ from pydantic import (
     create_model,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, core_schema
 
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.schema import values
@@ -42,8 +42,7 @@ def _range(lowest: float, highest: float, words: str) -> AfterValidator:
 
     def check(value: list[float]) -> list[float]:
         if len(value) != 2 or not lowest < value[0] <= value[1] <= highest:
-            text = f"{value} is not accepted (expected two numbers, ascending, {words})"
-            raise PydanticCustomError("value", "{text}", {"text": text})
+            raise values.mistake(f"{value} is not accepted (expected two numbers, ascending, {words})")
         return value
 
     return AfterValidator(check)

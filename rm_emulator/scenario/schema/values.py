@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final, Literal, Self, TypeGuard
 
 from pydantic import (
     BaseModel,
@@ -23,6 +23,22 @@ from schedulers.core.errors import InvalidQuantity
 from schedulers.core.resources import parse_quantity
 
 
+def mistake(text: str, hint: str = "", *, key: bool = False) -> PydanticCustomError:
+    """A mistake for pydantic to carry: hint, and whether the key itself is wrong, travel in its context."""
+    return PydanticCustomError("value", "{text}", {"text": text, "hint": hint, "key": key})
+
+
+def refuse(errors: Iterable[InitErrorDetails]) -> None:
+    """Raise pydantic's ValidationError with these mistakes if there are any."""
+    if found := list(errors):
+        raise ValidationError.from_exception_data("block", found)
+
+
+def has_text_keys(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether it is a mapping by text; pydantic refuses any other one."""
+    return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+
+
 def read(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A validator from a function that raises ValueError with a full message."""
 
@@ -30,14 +46,14 @@ def read(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
         try:
             return parse(value)
         except ValueError as error:
-            raise PydanticCustomError("value", "{text}", {"text": str(error)}) from None
+            raise mistake(str(error)) from None
 
     return validate
 
 
 def _positive(ms: int) -> int:
     if ms < 1:
-        raise PydanticCustomError("value", "{text}", {"text": "is 0: expected a duration above zero"})
+        raise mistake("is 0: expected a duration above zero")
     return ms
 
 
@@ -45,7 +61,7 @@ def _quantity(value: Any) -> Any:
     try:
         parse_quantity(value)
     except InvalidQuantity as error:
-        raise PydanticCustomError("value", "{text}", {"text": str(error), "hint": _quantity_hint(value)}) from None
+        raise mistake(str(error), _quantity_hint(value)) from None
     return value
 
 
@@ -67,12 +83,9 @@ def _bytes(value: Any, what: str, least: int) -> int:
     try:
         amount = -int(-parse_quantity(text) // 1)
     except InvalidQuantity:
-        accepted = f"write {what} such as 1000, 120MiB, 1.5Gi"
-        text = f"not a number of {what}: {value!r} ({accepted})"
-        raise PydanticCustomError("value", "{text}", {"text": text}) from None
+        raise mistake(f"not a number of {what}: {value!r} (write {what} such as 1000, 120MiB, 1.5Gi)") from None
     if not least <= amount <= MOST_BYTES:
-        text = f"{value} is not accepted (expected {what} from {least} to {MOST_BYTES:.0e})"
-        raise PydanticCustomError("value", "{text}", {"text": text})
+        raise mistake(f"{value} is not accepted (expected {what} from {least} to {MOST_BYTES:.0e})")
     return amount
 
 
@@ -150,9 +163,7 @@ Seeds = Annotated[
     ),
 ]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
-Positive = Annotated[float, Field(gt=0)]
 Load = Annotated[float, Field(ge=1e-3, le=1e3)]
-Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Block(BaseModel):
@@ -209,9 +220,11 @@ def _times(value: Any) -> Any:
     """A scalar is a fixed duration, a list one duration per task, a mapping a distribution or times by node."""
     if isinstance(value, Mapping) and "by_node" in value:
         return TimesByNode.model_validate(dict(value))
-    if isinstance(value, Mapping):
-        return Distribution.model_validate(dict(value))
-    return _of_task(value)
+    return _of_task(value) if isinstance(value, list) else _start_up(value)
+
+
+def _start_up(value: Any) -> Any:
+    return Distribution.model_validate(dict(value)) if isinstance(value, Mapping) else read(parse_duration)(value)
 
 
 def _each(values: list[Any], read: Callable[[Any], Any]) -> list[Any]:
@@ -221,8 +234,7 @@ def _each(values: list[Any], read: Callable[[Any], Any]) -> list[Any]:
             parsed.append(read(value))
         except PydanticCustomError as error:
             errors.append(InitErrorDetails(type=error, loc=(index,), input=value))
-    if errors:
-        raise ValidationError.from_exception_data("list", errors)
+    refuse(errors)
     return parsed
 
 
@@ -244,15 +256,9 @@ Times = Annotated[
 ]
 
 
-def _start_up(value: Any) -> Any:
-    return Distribution.model_validate(dict(value)) if isinstance(value, Mapping) else read(parse_duration)(value)
-
-
 StartUp = Annotated[
     int | Distribution,
-    BeforeValidator(
-        lambda v: Distribution.model_validate(dict(v)) if isinstance(v, Mapping) else read(parse_duration)(v)
-    ),
+    BeforeValidator(_start_up),
     PlainSerializer(_show_times),
     WithJsonSchema(
         {

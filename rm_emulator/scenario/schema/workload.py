@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
     GetJsonSchemaHandler,
-    ValidationError,
     WithJsonSchema,
 )
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema
 
 from rm_emulator.issues import did_you_mean
 from rm_emulator.scenario.schema.settings import Settings, setting_errors, struct_properties
@@ -28,6 +26,8 @@ from rm_emulator.scenario.schema.values import (
     Load,
     Quantities,
     Times,
+    mistake,
+    refuse,
 )
 from rm_emulator.workload.asks import Asks
 from rm_emulator.workload.dags import DagsSettings
@@ -44,17 +44,16 @@ def _preset(name: str) -> str:
     from rm_emulator.workload.synthetic import PRESETS
 
     if name not in PRESETS:
-        text = f"unknown preset '{name}' (accepted: {', '.join(PRESETS)})"
-        raise PydanticCustomError("value", "{text}", {"text": text, "hint": did_you_mean(nearest(name, PRESETS))})
+        accepted = ", ".join(PRESETS)
+        raise mistake(f"unknown preset '{name}' (accepted: {accepted})", did_you_mean(nearest(name, PRESETS)))
     return name
 
 
 def _knobs(value: Any) -> Any:
     from rm_emulator.workload.synthetic import Preset
 
-    errors = list(setting_errors("the preset", Preset, value)) if isinstance(value, Mapping) else []
-    if errors:
-        raise ValidationError.from_exception_data("knobs", errors)
+    if isinstance(value, Mapping):
+        refuse(setting_errors("the preset", Preset, value))
     return value
 
 
@@ -104,6 +103,8 @@ class SyntheticWorkload(WorkloadBlock):
 class TpchWorkload(WorkloadBlock, Settings):
     """Recurring TPC-H jobs with measured Spark task durations ([workloads](workloads.md))."""
 
+    of: ClassVar = TpchSettings
+
     kind: Literal["tpch"]
     """Measured, e.g. `tpch`."""
     interarrival: Interval | None = None
@@ -113,50 +114,36 @@ class TpchWorkload(WorkloadBlock, Settings):
     profiles: str | None = None
     """Path of the full measurements instead of the built-in summary, e.g. `profiles.json.gz`."""
 
-    @classmethod
-    def struct(cls) -> type[msgspec.Struct]:
-        """See Settings."""
-        return TpchSettings
-
 
 class DagsWorkload(WorkloadBlock, Settings):
     """Random DAGs of the HEFT literature, with data on their edges ([workloads](workloads.md#random-dags))."""
+
+    of: ClassVar = DagsSettings
 
     kind: Literal["dags"]
     """Drawn, e.g. `dags`."""
     interarrival: Interval | None = None
     """Mean time between jobs, where they do not all arrive at time 0, e.g. `45s`."""
 
-    @classmethod
-    def struct(cls) -> type[msgspec.Struct]:
-        """See Settings."""
-        return DagsSettings
-
 
 class LachesisWorkload(WorkloadBlock, Settings):
     """TPC-H jobs whose stages hand data on, as LACHESIS has them ([workloads](workloads.md#lachesiss-workload))."""
+
+    of: ClassVar = LachesisSettings
 
     kind: Literal["lachesis"]
     """Measured, with data drawn, e.g. `lachesis`."""
     interarrival: Interval | None = None
     """Mean time between jobs, where they do not all arrive at time 0, e.g. `45s`."""
 
-    @classmethod
-    def struct(cls) -> type[msgspec.Struct]:
-        """See Settings."""
-        return LachesisSettings
-
 
 class MixedWorkload(WorkloadBlock, Settings):
     """Services beside batch jobs, as in the example cell of Omega's simulator ([workloads](workloads.md#a-mix))."""
 
+    of: ClassVar = MixedSettings
+
     kind: Literal["mixed"]
     """Drawn, two streams, e.g. `mixed`."""
-
-    @classmethod
-    def struct(cls) -> type[msgspec.Struct]:
-        """See Settings."""
-        return MixedSettings
 
 
 class Extract(Block):
