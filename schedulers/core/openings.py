@@ -36,8 +36,6 @@ class Opening(NamedTuple):
 class Openings:
     """Openings of all nodes. one_node: nodes are offered one at a time, so a gang starts on one node or not at all."""
 
-    __slots__ = ("_containers", "_estimate", "_sizes", "one_node")
-
     def __init__(
         self, containers: Mapping[int, ContainerState], sizes: Sizes, estimate: Estimate, *, one_node: bool
     ) -> None:

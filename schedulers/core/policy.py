@@ -237,23 +237,6 @@ class Anything(Offer):
 class ClusterView:
     """What a policy may look at. Everything reached through it is read-only for the policy."""
 
-    __slots__ = (
-        "_changes",
-        "_predictor",
-        "_state",
-        "capacity",
-        "changed",
-        "containers",
-        "has_executors",
-        "jobs",
-        "nodes",
-        "queues",
-        "resources",
-        "seed",
-        "tree",
-        "waiting",
-    )
-
     def __init__(self, state: ClusterState, predictor: Informed | None, seed: int) -> None:
         self._state, self._predictor, self.seed = state, predictor, seed
         self.capacity: Sequence[int] = state.capacity
