@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from schedulers.core.decisions import Reserve
+from schedulers.core.resources import times_in
 
 if TYPE_CHECKING:
     from schedulers.core.live import ContainerState, JobState, NodeState, StageState
@@ -100,7 +101,7 @@ def tasks_in(free: Iterable[int], node: NodeState, stage: StageState) -> int:
     """How many tasks of the stage the node could hold with so much free."""
     if node.draining or stage.size in node.barred:
         return 0
-    return max(0, min((there // wanted for wanted, there in zip(stage.demand, free, strict=True) if wanted), default=1))
+    return times_in(stage.demand, free)
 
 
 def empty(node: NodeState) -> list[int]:

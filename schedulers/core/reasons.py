@@ -72,7 +72,7 @@ class Reason(enum.StrEnum):
     )
     WAITS_FOR_OFFER = "waits_for_offer", "waits until a node with room for it is on offer (nodes with room: {nodes})"
 
-    def __new__(cls, code: str, template: str) -> Reason:
+    def __new__(cls, code: str, template: str = "") -> Reason:
         """A member is its code, as any text is; its place in the class is its precedence."""
         member = str.__new__(cls, code)
         member._value_, member.template, member.precedence = code, template, len(cls.__members__)

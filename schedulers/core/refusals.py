@@ -25,7 +25,7 @@ class NodeCode(enum.StrEnum):
     LACKS = "lacks", "lack {name}"
     HAS_ROOM = "has_room", "has room"
 
-    def __new__(cls, code: str, template: str) -> NodeCode:
+    def __new__(cls, code: str, template: str = "") -> NodeCode:
         """A member is its code, as any text is."""
         member = str.__new__(cls, code)
         member._value_, member.template = code, template

@@ -108,11 +108,11 @@ class Posterior(Predictor):
             float, msgspec.Meta(ge=0, description="variation of run times within a job before any was seen")
         ] = 0.5
 
-    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
-        assert isinstance(params, Posterior.Params)
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.settings = params
-        self._sampler = Sampler(params.sampling(), seed)
+        self._sampler = Sampler(params, seed)
         self._history = History(params, per_stage=True)
         self._priors: dict[str, list[Belief]] = {}
         self._estimates: dict[str, list[Estimate]] = {}
@@ -132,8 +132,8 @@ class Posterior(Predictor):
         """Forms the prior and, unless the job is thin, draws pilots."""
         keys = self._history.opened(job, at)
         priors = self._priors[job.id] = [self._prior(keys, stage, at) for stage in range(len(job.stages))]
-        unsure = any(not p.known or spread(self._parts(p)) > self.settings.unsure_above for p in priors)
-        if job.width < self.settings.thin_limit:
+        unsure = any(not p.known or spread(self._parts(p)) > self.params.unsure_above for p in priors)
+        if job.width < self.params.thin_limit:
             return self._thin(job, priors, unsure)
         plan = self._sampler.plan(job, at)
         caution = self._caution(job, priors, unsure)
@@ -198,12 +198,12 @@ class Posterior(Predictor):
     # -- the prior ------------------------------------------------------------------------------
 
     def _prior(self, keys: Sequence[Key], stage: int, at: int) -> Belief:
-        settings, history = self.settings, self._history
+        params, history = self.params, self._history
         choice = history.choose((*keys, EVERYTHING), stage, at, self._variance)
         if choice is None:
             if stage > 0:
                 return self._prior(keys, 0, at)._replace(known=False)
-            guess = math.log(settings.default_task_ms)
+            guess = math.log(params.default_task_ms)
             return Belief(guess, _UNKNOWN_SPREAD, self._noise(None, None), "default", known=False)
         everything = history.overall(stage, at)
         return Belief(
@@ -225,7 +225,7 @@ class Posterior(Predictor):
 
     def _noise(self, everything: Pane | None, pane: Pane | None) -> float:
         """Variance of log run times within a job: of such jobs, drawn to all jobs', drawn to `task_cov`."""
-        noise = math.log1p(self.settings.task_cov**2)
+        noise = math.log1p(self.params.task_cov**2)
         for seen in (everything, pane):
             if seen is not None:
                 noise = (_STRENGTH * noise + seen.noise) / (_STRENGTH + seen.noise_weight)
@@ -258,7 +258,7 @@ class Posterior(Predictor):
 
     def _thin(self, job: Job, priors: Sequence[Belief], unsure: bool) -> SamplePlan | None:
         known = all(p.known for p in priors)
-        if not known or self.settings.thin == "bypass" or (self.settings.thin == "sure" and unsure):
+        if not known or self.params.thin == "bypass" or (self.params.thin == "sure" and unsure):
             return SamplePlan(thin=True)
         self._estimates[job.id] = [self._said(p) for p in priors]
         return None
@@ -269,18 +269,18 @@ class Posterior(Predictor):
         An estimate far too low does harm by the number of tasks that start before the pilots end, and these are
         few in a narrow job; holding back delays every job alike, by one task.
         """
-        rest, narrow = self.settings.rest, job.width <= self.settings.narrow
+        rest, narrow = self.params.rest, job.width <= self.params.narrow
         held = {"queued": False, "narrow": unsure or not narrow, "sure": unsure, "held": True}[rest]
         if held or not all(p.known for p in priors):
             return None
-        return self.settings.caution if narrow else _WIDE_CAUTION
+        return self.params.caution if narrow else _WIDE_CAUTION
 
     # -- the posterior --------------------------------------------------------------------------
 
     def _said(self, prior: Belief, caution: float | None = None) -> Estimate:
         """The estimate of history alone: the point of the prior, or its quantile `caution`."""
         parts = self._parts(prior)
-        ms = point(parts, self.settings.power) if caution is None else math.exp(quantile(parts, caution))
+        ms = point(parts, self.params.power) if caution is None else math.exp(quantile(parts, caution))
         return Estimate(ms, _deviation(ms, parts), prior.source)
 
     def _parts(self, prior: Belief) -> list[Part]:
@@ -326,7 +326,7 @@ class Posterior(Predictor):
         doubt = max(_LEAST_VARIANCE, math.log1p(math.expm1(noise) / m))
         evidence = math.log(mean) + doubt / 2
         parts = weigh(self._parts(prior), evidence, doubt) if prior.known else [(1.0, evidence, math.sqrt(doubt))]
-        belief = point(parts, self.settings.power)
+        belief = point(parts, self.params.power)
         left = (tasks - m) / tasks
         ms = (1 - left) * mean + left * belief
         return Estimate(ms, _deviation(left * belief, parts), f"posterior:{m}+{prior.source}")
