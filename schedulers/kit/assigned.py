@@ -32,12 +32,12 @@ from schedulers.core.events import (
 )
 from schedulers.core.explain import is_wall, show_time
 from schedulers.core.live import RUNNING, JobState, NodeState, StageState
-from schedulers.core.openings import empty
+from schedulers.core.openings import UNKNOWN_MS, empty
 from schedulers.core.placer import Placer
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector, fits
-from schedulers.kit.forecast import UNKNOWN_MS, Forecast, Rates
+from schedulers.kit.forecast import Forecast, Rates
 from schedulers.kit.lines import Lines, Turn, without_turn
 from schedulers.kit.ordered import Sequencing
 

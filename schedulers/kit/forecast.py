@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from schedulers.core.live import RUNNING
-from schedulers.core.openings import empty
+from schedulers.core.openings import UNKNOWN_MS, empty
 from schedulers.core.resources import times_in
 from schedulers.core.transfers import rate_between, transfer_ms
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 Floats: TypeAlias = npt.NDArray[np.float64]
 #: By node, and whether it is gone, the rates from it that there are, and which of them holds to each node.
 Rates: TypeAlias = dict[tuple[str, bool], tuple[list[int | None], npt.NDArray[np.intp]]]
-#: What a task without an estimate is taken to run at node speed 1, ms.
-UNKNOWN_MS: Final = 60_000.0
 
 
 class Inputs:
