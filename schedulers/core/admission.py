@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 class Admission:
     """The jobs that were not let in, and the payer of every container. tree: the queues and their accounts."""
 
-    __slots__ = ("_tree", "payers", "pending")
-
     def __init__(self, tree: QueueTree) -> None:
         self._tree = tree
         self.pending: dict[tuple[str, str], dict[str, JobState]] = {}

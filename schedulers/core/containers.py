@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from schedulers.core.admission import Admission
 from schedulers.core.copies import COPY, TaskCopies
 from schedulers.core.decisions import Commit, Copy, Place, Preempt
 from schedulers.core.errors import InvalidTransition
@@ -16,12 +15,9 @@ from schedulers.core.events import (
     ContainerStarted,
     NodeLost,
 )
-from schedulers.core.journal import Journal
-from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, Counts, JobState, StageState
+from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, JobState, StageState
 from schedulers.core.nodes import ClusterNodes
-from schedulers.core.queues import QueueTree
 from schedulers.core.resources import Vector
-from schedulers.core.sizes import Sizes
 from schedulers.core.work import Work
 
 if TYPE_CHECKING:
@@ -34,38 +30,11 @@ ABORTED: Final = -100
 class Containers:
     """The containers of one cluster: what each holds on its node, for which task, on whose account."""
 
-    __slots__ = (
-        "_admission",
-        "_copies",
-        "_counts",
-        "_doubt",
-        "_jobs",
-        "_nodes",
-        "_queues",
-        "_sizes",
-        "_touch",
-        "_work",
-        "by_number",
-        "idle",
-        "moving",
-        "reservations",
-        "used",
-    )
-
-    def __init__(
-        self,
-        nodes: ClusterNodes,
-        work: Work,
-        sizes: Sizes,
-        admission: Admission,
-        tree: QueueTree,
-        journal: Journal,
-        counts: Counts,
-        copies: TaskCopies | None,
-    ) -> None:
-        self._nodes, self._work, self._sizes, self._admission = nodes, work, sizes, admission
-        self._jobs, self._queues, self._counts, self._copies = work.jobs, tree.queues, counts, copies
-        self._touch, self._doubt = journal.orders.note, journal.reasons.note
+    def __init__(self, nodes: ClusterNodes, work: Work, copies: TaskCopies | None) -> None:
+        self._nodes, self._work, self._copies = nodes, work, copies
+        self._jobs, self._sizes, self._admission = work.jobs, work.sizes, work.admission
+        self._queues, self._counts = work.tree.queues, work.counts
+        self._touch, self._doubt = work.touch, work.doubt
         self.by_number: dict[int, ContainerState] = {}
         """All of them."""
         self.idle: dict[int, ContainerState] = {}

@@ -31,8 +31,6 @@ class Group:
 class TaskCopies:
     """The live copies of all tasks. settings: how many there may be, and what becomes of those that come too late."""
 
-    __slots__ = ("_unneeded", "leaving", "live", "settings")
-
     def __init__(self, settings: Copies) -> None:
         self.settings = settings
         self.live: dict[Key, Group] = {}

@@ -5,65 +5,30 @@ Source: H. Mao et al., "Learning Scheduling Algorithms for Data Processing Clust
 
 from __future__ import annotations
 
-from schedulers.core.admission import Admission
 from schedulers.core.containers import Containers
 from schedulers.core.decisions import Commit, Move, Release, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import TaskEnded
-from schedulers.core.journal import Journal
-from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, Counts, JobState
-from schedulers.core.nodes import ClusterNodes
-from schedulers.core.queues import QueueTree
-from schedulers.core.sizes import Sizes
-from schedulers.core.work import Work
+from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, JobState
 
 
-class Executors:
-    """Facts and decisions about executors between their first and last task. containers: all containers."""
-
-    __slots__ = (
-        "_admission",
-        "_by_number",
-        "_containers",
-        "_counts",
-        "_idle",
-        "_jobs",
-        "_moving",
-        "_nodes",
-        "_queues",
-        "_sizes",
-        "_touch",
-        "_work",
-    )
-
-    def __init__(
-        self,
-        containers: Containers,
-        nodes: ClusterNodes,
-        work: Work,
-        sizes: Sizes,
-        admission: Admission,
-        tree: QueueTree,
-        journal: Journal,
-        counts: Counts,
-    ) -> None:
-        self._containers, self._nodes, self._work, self._sizes = containers, nodes.by_id, work, sizes
-        self._by_number, self._idle, self._moving = containers.by_number, containers.idle, containers.moving
-        self._jobs, self._admission, self._queues, self._counts = work.jobs, admission, tree.queues, counts
-        self._touch = journal.orders.note
+class Executors(Containers):
+    """The containers of a cluster, of which some outlive their tasks."""
 
     def task_ended(self, event: TaskEnded) -> str | None:
         """A task is done, and its executor is idle."""
-        container = self._by_number.get(event.container)
+        container = self.by_number.get(event.container)
         if container is None or container.status == IDLE or not is_of(event, container):
             return "late"
         job = self._jobs[event.job]
         stage = job.stages[event.stage]
-        self._idle[event.container] = container
+        self.idle[event.container] = container
         if stage.outputs is not None:
             stage.made(event.task, container.node, container.over(event.runtime_ms, event.at))
         self._work.stop(job, stage, container)
-        self._work.succeed(job, stage, event.runtime_ms, self._nodes[container.node].spec.speed, pilot=container.pilot)
+        self._work.succeed(
+            job, stage, event.runtime_ms, self._nodes.by_id[container.node].spec.speed, pilot=container.pilot
+        )
         container.status = IDLE
         self._touch(event.job)
         self._counts.version += 1
@@ -71,14 +36,14 @@ class Executors:
 
     def run(self, decision: Run, now: int) -> None:
         """An idle executor runs one more task of its job."""
-        container = self._by_number[decision.container]
+        container = self.by_number[decision.container]
         if container.status != IDLE or container.job != decision.job:
             raise InvalidTransition(f"{container.story}: not an idle executor of job {decision.job}")
         job = self._jobs[decision.job]
         stage = job.stages[decision.stage]
         container.pilot = self._work.launch(job, stage, decision.task)
         container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
-        del self._idle[decision.container]
+        del self.idle[decision.container]
         container.status = RUNNING
         container.started = now
         job.started += 1
@@ -89,7 +54,7 @@ class Executors:
 
     def move(self, decision: Move, now: int) -> None:
         """An idle executor goes to another job, for a task of it."""
-        container = self._by_number[decision.container]
+        container = self.by_number[decision.container]
         if container.status != IDLE:
             raise InvalidTransition(f"{container.story}: not idle, cannot move to job {decision.job}")
         job = self._jobs[decision.job]
@@ -97,7 +62,7 @@ class Executors:
         container.pilot = self._work.launch(job, stage, decision.task)
         self._hand_over(container, job, now)
         container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
-        del self._idle[decision.container]
+        del self.idle[decision.container]
         container.status = GRANTED
         job.running += 1
         stage.running += 1
@@ -108,19 +73,19 @@ class Executors:
         job = self._jobs[decision.job]
         stage = job.stages[decision.stage]
         if decision.node:
-            self._containers.check_room(decision, job, stage)
+            self.check_room(decision, job, stage)
             number = decision.container
             container = ContainerState(number, decision.node, job.id, -1, -1, 0, False, stage.size, now)
-            self._containers.occupy(container, job, stage.demand)
+            self.occupy(container, job, stage.demand)
         else:
-            container = self._by_number[decision.container]
+            container = self.by_number[decision.container]
             if container.status != IDLE or container.size != stage.size:
                 raise InvalidTransition(f"{container.story}: not idle, or not of the size of {decision}")
-            del self._idle[container.id]
+            del self.idle[container.id]
             self._hand_over(container, job, now)
             container.stage = container.task = -1
         container.status = MOVING
-        self._moving[container.id] = container
+        self.moving[container.id] = container
         self._touch(job.id)
         self._counts.version += 1
 
@@ -145,11 +110,11 @@ class Executors:
 
     def release(self, decision: Release, now: int) -> None:
         """An executor without a task is given back."""
-        container = self._by_number.get(decision.container)
+        container = self.by_number.get(decision.container)
         if container is None or container.status not in (IDLE, MOVING):
-            story = self._containers.story(decision.container)
+            story = self.story(decision.container)
             raise InvalidTransition(f"{story}: not an idle executor, cannot be released")
-        self._containers.end(container, 0, 0, now)
+        self.end(container, 0, 0, now)
 
 
 def is_of(event: TaskEnded, container: ContainerState) -> bool:

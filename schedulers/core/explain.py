@@ -61,11 +61,6 @@ class Explanation(msgspec.Struct, frozen=True):
     about: dict[str, Any] = {}
 
 
-def explain_job(job: JobState, state: ClusterState, policy: Policy, view: ClusterView, offers: str) -> Explanation:
-    """See `Scheduler.explain`."""
-    return explained(job, state, why_waiting(job, state, policy, view, offers), policy.about(job))
-
-
 def explained(
     job: JobState, state: ClusterState, reasons: tuple[WaitReason, ...], about: dict[str, Any] | None = None
 ) -> Explanation:

@@ -71,6 +71,9 @@ class Ignored(msgspec.Struct, frozen=True, tag_field="note", tag="Ignored", gc=F
 
 
 Line = Header | Ignored | AnyEvent | AnyDecision
+EVENT: Final = msgspec.json.Decoder(AnyEvent)
+NOTE: Final = msgspec.json.Decoder(Header | Ignored)
+_DECISION: Final = msgspec.json.Decoder(AnyDecision)
 
 
 class Log:
@@ -131,15 +134,12 @@ class Log:
 
 def parse(lines: Iterable[bytes]) -> Iterator[Line]:
     """Lines of a log as structs. Raises InvalidTransition with the line's number where one cannot be read."""
-    event = msgspec.json.Decoder(AnyEvent)
-    decision = msgspec.json.Decoder(AnyDecision)
-    note = msgspec.json.Decoder(Header | Ignored)
     for number, line in enumerate(lines, start=1):
-        decoder: Any = event
+        decoder: Any = EVENT
         if line.startswith(b'{"decision"'):
-            decoder = decision
+            decoder = _DECISION
         elif line.startswith(b'{"note"'):
-            decoder = note
+            decoder = NOTE
         try:
             yield decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

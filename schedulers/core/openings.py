@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from schedulers.core.decisions import Reserve
+from schedulers.core.resources import times_in
 
 if TYPE_CHECKING:
     from schedulers.core.live import ContainerState, JobState, NodeState, StageState
@@ -35,8 +36,6 @@ class Opening(NamedTuple):
 
 class Openings:
     """Openings of all nodes. one_node: nodes are offered one at a time, so a gang starts on one node or not at all."""
-
-    __slots__ = ("_containers", "_estimate", "_sizes", "one_node")
 
     def __init__(
         self, containers: Mapping[int, ContainerState], sizes: Sizes, estimate: Estimate, *, one_node: bool
@@ -102,7 +101,7 @@ def tasks_in(free: Iterable[int], node: NodeState, stage: StageState) -> int:
     """How many tasks of the stage the node could hold with so much free."""
     if node.draining or stage.size in node.barred:
         return 0
-    return max(0, min((there // wanted for wanted, there in zip(stage.demand, free, strict=True) if wanted), default=1))
+    return times_in(stage.demand, free)
 
 
 def empty(node: NodeState) -> list[int]:

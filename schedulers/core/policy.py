@@ -237,23 +237,6 @@ class Anything(Offer):
 class ClusterView:
     """What a policy may look at. Everything reached through it is read-only for the policy."""
 
-    __slots__ = (
-        "_changes",
-        "_predictor",
-        "_state",
-        "capacity",
-        "changed",
-        "containers",
-        "has_executors",
-        "jobs",
-        "nodes",
-        "queues",
-        "resources",
-        "seed",
-        "tree",
-        "waiting",
-    )
-
     def __init__(self, state: ClusterState, predictor: Informed | None, seed: int) -> None:
         self._state, self._predictor, self.seed = state, predictor, seed
         self.capacity: Sequence[int] = state.capacity
@@ -287,10 +270,6 @@ class ClusterView:
         """Queues that live jobs are in, declared or not."""
         return list(dict.fromkeys(job.spec.queue for job in self._state.jobs.values()))
 
-    def idle_executors(self) -> list[tuple[str, int]]:
-        """(job that holds it, its demand size number) of each executor between tasks."""
-        return [(c.job, c.size) for c in self._state.idle.values()]
-
     def idle(self) -> list[ContainerState]:
         """Executors between tasks, in the order in which they became idle."""
         return list(self._state.idle.values())
@@ -299,10 +278,6 @@ class ClusterView:
         """Executors on their way to jobs that have no task for them yet."""
         return list(self._state.moving.values())
 
-    def has_container(self, container: int) -> bool:
-        """Whether the container is still there."""
-        return container in self._state.containers
-
     def could_place(self, node: NodeState) -> bool:
         """Whether anything that waits could start on the node now, so that it will be offered."""
         return bool(self._state.waiting) and self._state.sizes.could_place(node)
@@ -310,10 +285,6 @@ class ClusterView:
     def with_room(self) -> list[NodeState]:
         """The nodes on which anything that waits could start now, in order of arrival."""
         return self._state.sizes.with_room()
-
-    def free(self, node: NodeState) -> Sequence[int]:
-        """Free room of a node."""
-        return node.free
 
     def fits(self, stage: StageState, node: NodeState) -> bool:
         """Whether a task of the stage could start on the node now."""

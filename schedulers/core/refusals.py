@@ -7,39 +7,34 @@ What may be decided by it (whether stopping others would help, which resource is
 from __future__ import annotations
 
 import enum
-from typing import Final
 
 import msgspec
 
 
 class NodeCode(enum.StrEnum):
-    """What keeps a task off a node. HAS_ROOM: the node does not; the job waits for something else."""
+    """What keeps a task off a node, with its words. HAS_ROOM: the node does not; the job waits for something else."""
 
-    UNKNOWN = "unknown"
-    DRAINING = "draining"
-    TAINT = "taint"
-    LABELS = "labels"
-    TOO_SMALL = "too_small"
-    LACKS = "lacks"
-    HAS_ROOM = "has_room"
+    template: str
+    """A few words for people, with `{name}` for what the refusal names."""
+
+    UNKNOWN = "unknown", "unknown node"
+    DRAINING = "draining", "draining"
+    TAINT = "taint", "with taint {name}"
+    LABELS = "labels", "with other {name}"
+    TOO_SMALL = "too_small", "too small"
+    LACKS = "lacks", "lack {name}"
+    HAS_ROOM = "has_room", "has room"
+
+    def __new__(cls, code: str, template: str = "") -> NodeCode:
+        """A member is its code, as any text is."""
+        member = str.__new__(cls, code)
+        member._value_, member.template = code, template
+        return member
 
     @property
     def resolvable_by_preemption(self) -> bool:
         """Whether the task might start there if others were stopped: taints, labels and size stay as they are."""
-        return self not in _FINAL
-
-
-_FINAL: Final = frozenset({NodeCode.TAINT, NodeCode.LABELS, NodeCode.TOO_SMALL})
-
-_SENTENCES: Final[dict[NodeCode, str]] = {
-    NodeCode.UNKNOWN: "unknown node",
-    NodeCode.DRAINING: "draining",
-    NodeCode.TAINT: "with taint {name}",
-    NodeCode.LABELS: "with other {name}",
-    NodeCode.TOO_SMALL: "too small",
-    NodeCode.LACKS: "lack {name}",
-    NodeCode.HAS_ROOM: "has room",
-}
+        return self not in (NodeCode.TAINT, NodeCode.LABELS, NodeCode.TOO_SMALL)
 
 
 class NodeRefusal(msgspec.Struct, frozen=True, gc=False):
@@ -59,4 +54,4 @@ class NodeRefusal(msgspec.Struct, frozen=True, gc=False):
     @property
     def sentence(self) -> str:
         """In a few words, without its numbers, so that nodes can be counted by it."""
-        return _SENTENCES[self.code].replace("{name}", " and ".join((self.name, *self.also)))
+        return self.code.template.replace("{name}", " and ".join((self.name, *self.also)))

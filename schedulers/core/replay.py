@@ -15,14 +15,12 @@ import msgspec
 from schedulers.core.decider import Decider
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import InvalidTransition, SchedulerError
-from schedulers.core.events import AnyEvent, Event
-from schedulers.core.log import FORMAT, READABLE, Header, Ignored, Line, Log, SchedulerConfig, parse
+from schedulers.core.events import Event
+from schedulers.core.log import EVENT, FORMAT, NOTE, READABLE, Header, Ignored, Line, Log, SchedulerConfig, parse
 from schedulers.core.scheduler import Scheduler
 
 #: So many recorded lines are compared at once.
 _BATCH: Final = 1024
-_EVENT: Final = msgspec.json.Decoder(AnyEvent)
-_NOTE: Final = msgspec.json.Decoder(Header | Ignored)
 
 
 class CorruptLog(InvalidTransition):
@@ -137,7 +135,7 @@ class Replay(Generic[D]):
         line = self._next()
         if line is None:
             raise CorruptLog(1, "the log is empty")
-        header = _decode(_NOTE, line, 1)
+        header = _decode(NOTE, line, 1)
         if not isinstance(header, Header):
             raise CorruptLog(1, f"not the header of a log: {_show(line)}")
         if header.format not in READABLE:
@@ -161,9 +159,9 @@ class Replay(Generic[D]):
 
     def _event(self, line: bytes) -> Event:
         if not line.startswith(b'{"note"'):
-            event: Event = _decode(_EVENT, line, self._read)
+            event: Event = _decode(EVENT, line, self._read)
             return event
-        note = _decode(_NOTE, line, self._read)
+        note = _decode(NOTE, line, self._read)
         if not isinstance(note, Ignored):
             raise CorruptLog(self._read, "a second header")
         return note.event

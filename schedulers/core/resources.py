@@ -172,6 +172,11 @@ def fits(demand: Sequence[int], free: Sequence[int]) -> bool:
     return True
 
 
+def times_in(demand: Sequence[int], free: Iterable[int]) -> int:
+    """How many tasks of this demand free room holds at once; 1 of a demand for nothing."""
+    return max(0, min((there // wanted for wanted, there in zip(demand, free, strict=True) if wanted), default=1))
+
+
 def dominant_share(held: Iterable[int], capacity: Iterable[int]) -> float:
     """The largest fraction of any resource (DRF, section 4.1); resources that the cluster lacks count nothing."""
     largest = 0.0

@@ -43,7 +43,7 @@ from schedulers.core.events import (
     Thought,
     Tick,
 )
-from schedulers.core.explain import Explanation, WaitReason, explain_job, why_not, why_waiting
+from schedulers.core.explain import Explanation, WaitReason, explained, why_not, why_waiting
 from schedulers.core.holds import Holds
 from schedulers.core.log import FORMAT, READABLE, Log, SchedulerConfig
 from schedulers.core.placer import Placer, placers
@@ -402,7 +402,8 @@ class Scheduler:
 
     def explain(self, job: str) -> Explanation:
         """The full record of why a live job waits: every reason with its numbers. Raises KeyError if it is not live."""
-        return explain_job(self.state.jobs[job], self.state, self.policy, self.view, self.config.offers)
+        live = self.state.jobs[job]
+        return explained(live, self.state, self.reasons(job), self.policy.about(live))
 
     def reasons(self, job: str) -> tuple[WaitReason, ...]:
         """`reasons` of `explain` alone, at half its cost. Raises KeyError if the job is not live."""

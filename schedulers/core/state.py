@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from schedulers.core.admission import Admission
-from schedulers.core.containers import ABORTED, Containers
+from schedulers.core.containers import ABORTED
 from schedulers.core.copies import TaskCopies
 from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Preempt, Release, Reserve, Resume, Run
 from schedulers.core.errors import InvalidTransition
@@ -77,34 +77,6 @@ class ClusterState:
     a task may have; None: one.
     """
 
-    # Slots: an instance of more than 30 attributes loses CPython's fast look-up of them.
-    __slots__ = (
-        "_containers",
-        "_hears",
-        "_obeys",
-        "admission",
-        "capacity",
-        "containers",
-        "copies",
-        "counts",
-        "foreign",
-        "has_executors",
-        "idle",
-        "jobs",
-        "journal",
-        "moving",
-        "nodes",
-        "now",
-        "queues",
-        "reservations",
-        "resources",
-        "sizes",
-        "tree",
-        "used",
-        "waiting",
-        "work",
-    )
-
     def __init__(
         self,
         resources: Resources,
@@ -136,19 +108,15 @@ class ClusterState:
         self.jobs, self.waiting = self.work.jobs, self.work.waiting
         nodes = ClusterNodes(width, self.counts, self.tree, self.sizes)
         self.nodes, self.capacity, self.foreign = nodes.by_id, nodes.capacity, nodes.foreign
-        shared = self.work, self.sizes, self.admission, self.tree, self.journal, self.counts
-        containers = self._containers = Containers(nodes, *shared, self.copies)
-        self.containers, self.used = containers.by_number, containers.used
-        self.idle, self.moving = containers.idle, containers.moving
-        executors = Executors(containers, nodes, *shared)
-        self._hears = self._facts(nodes, containers, executors)
-        self._obeys = self._decisions(containers, executors)
+        self._containers = Executors(nodes, self.work, self.copies)
+        self.containers, self.used = self._containers.by_number, self._containers.used
+        self.idle, self.moving = self._containers.idle, self._containers.moving
+        self._hears = self._facts(nodes)
+        self._obeys = self._decisions()
 
-    def _facts(
-        self, nodes: ClusterNodes, containers: Containers, executors: Executors
-    ) -> dict[type[Event], Callable[[Any], str | None]]:
+    def _facts(self, nodes: ClusterNodes) -> dict[type[Event], Callable[[Any], str | None]]:
         """What each fact does, and says when it does nothing."""
-        work = self.work
+        work, containers = self.work, self._containers
         return {
             NodeAdded: nodes.added,
             NodeChanged: nodes.changed,
@@ -171,21 +139,20 @@ class ClusterState:
             ContainerExpired: containers.expired,
             ContainerAdopted: containers.adopted,
             ClaimRefused: containers.refused,
-            TaskEnded: executors.task_ended,
+            TaskEnded: containers.task_ended,
         }
 
-    def _decisions(
-        self, containers: Containers, executors: Executors
-    ) -> dict[type[Decision], Callable[[Any, int], None]]:
+    def _decisions(self) -> dict[type[Decision], Callable[[Any, int], None]]:
         """What each decision does, at the time of the last fact."""
+        containers = self._containers
         return {
             Place: containers.place,
             Copy: containers.copy,
             Preempt: containers.preempt,
-            Run: executors.run,
-            Move: executors.move,
-            Commit: executors.commit,
-            Release: executors.release,
+            Run: containers.run,
+            Move: containers.move,
+            Commit: containers.commit,
+            Release: containers.release,
             Hold: self.work.hold,
             Resume: self.work.resume,
         }

@@ -68,11 +68,12 @@ def _taken(
         if edge.data and outputs:
             parts = job.stages[edge.parent].tasks * stage.tasks
             sources = {source for places in outputs.values() for source, _ in places}
-            rates = {source: _rate(links, nodes.get(source), source, node) for source in sources}
+            rates = {source: rate_between(links, nodes.get(source), source, node) for source in sources}
             took = {source: transfer_ms(edge.data, parts, rate) for source, rate in rates.items()}
             yield Fraction(edge.data, parts), outputs, took
 
 
-def _rate(links: Links, source: NodeState | None, name: str, node: NodeState) -> int | None:
+def rate_between(links: Links, source: NodeState | None, name: str, node: NodeState) -> int | None:
+    """The rate from the node of this name to another, bytes per second, None for no time; source None: it is gone."""
     rack = node.spec.rack
     return links.between(name, node.spec.id, in_rack=bool(rack) and source is not None and source.spec.rack == rack)

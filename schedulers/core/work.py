@@ -31,26 +31,11 @@ REMEMBERED: Final = 10_000
 class Work:
     """The jobs of one cluster. admission: who is let in. sizes: counts what waits. journal: hears of changes."""
 
-    __slots__ = (
-        "_admission",
-        "_counts",
-        "_doubt",
-        "_sizes",
-        "_touch",
-        "_tree",
-        "_width",
-        "finished",
-        "jobs",
-        "links",
-        "parted",
-        "waiting",
-    )
-
     def __init__(
         self, width: int, admission: Admission, sizes: Sizes, tree: QueueTree, journal: Journal, counts: Counts
     ) -> None:
-        self._width, self._admission, self._sizes, self._tree = width, admission, sizes, tree
-        self._touch, self._doubt, self._counts = journal.orders.note, journal.reasons.note, counts
+        self._width, self.admission, self.sizes, self.tree = width, admission, sizes, tree
+        self.touch, self.doubt, self.counts = journal.orders.note, journal.reasons.note, counts
         self.jobs: dict[str, JobState] = {}
         """Live jobs by id, in order of submission."""
         self.waiting: dict[str, JobState] = {}
@@ -77,7 +62,7 @@ class Work:
 
     def submitted(self, event: JobSubmitted) -> str | None:
         """A new job: it is let in, or waits outside its queue."""
-        spec, counts = event.job, self._counts
+        spec, counts = event.job, self.counts
         if spec.id in self.jobs or spec.id in self.finished:
             return "duplicate"
         check_job(spec, self._width)
@@ -89,23 +74,23 @@ class Work:
         job = JobState(spec, counts.next_job, event.at, stages, spec.tasks, [0] * self._width, children)
         counts.next_job += 1
         self.jobs[spec.id] = job
-        self._touch(spec.id)
-        self._doubt(spec.id)
-        if self._admission.may_enter(job):
+        self.touch(spec.id)
+        self.doubt(spec.id)
+        if self.admission.may_enter(job):
             self._admit(job)
         else:
             job.admitted = False
-            self._admission.wait(job)
+            self.admission.wait(job)
         counts.version += 1
         return None
 
     def _stages_of(self, spec: Job, asks: str) -> list[StageState]:
-        group = self._tree.path(spec.queue, spec.user).group
+        group = self.tree.path(spec.queue, spec.user).group
         stages = [
             StageState(
                 index=index,
                 demand=stage.demand,
-                size=self._sizes.number(stage.demand, stage.places, group),
+                size=self.sizes.number(stage.demand, stage.places, group),
                 tasks=stage.tasks,
                 waiting=stage.tasks,
                 parents_left=len(stage.parents),
@@ -128,9 +113,9 @@ class Work:
         job.cancelled = True
         for index in list(job.open):
             self._close(job, job.stages[index])
-        self._touch(job.id)
+        self.touch(job.id)
         self._forget_if_over(job)
-        self._counts.version += 1
+        self.counts.version += 1
         return None
 
     def enter(self, job: JobState, stage: StageState, task: int) -> bool:
@@ -141,20 +126,20 @@ class Work:
         if job.cancelled:
             return False
         if not job.admitted:
-            self._admission.leave(job)
+            self.admission.leave(job)
             self._admit(job)
         return stage.index in job.open and stage.is_waiting(task)
 
     def admit_pending(self) -> None:
         """Let in who may enter now."""
-        while self._admission.pending and (job := self._admission.next()) is not None:
-            self._admission.leave(job)
+        while self.admission.pending and (job := self.admission.next()) is not None:
+            self.admission.leave(job)
             self._admit(job)
 
     def _admit(self, job: JobState) -> None:
         """From now on the job counts as one that its queue runs, and its stages open."""
         job.admitted = True
-        self._admission.count(job, 1)
+        self.admission.count(job, 1)
         for stage in job.stages:
             if stage.is_open and stage.waiting:
                 self._open(job, stage)
@@ -164,10 +149,10 @@ class Work:
             return
         del self.jobs[job.id]
         if job.admitted:  # its queue may run another
-            self._admission.count(job, -1)
+            self.admission.count(job, -1)
             self.admit_pending()
         else:
-            self._admission.leave(job)
+            self.admission.leave(job)
         self.finished[job.id] = None
         if len(self.finished) > REMEMBERED:
             del self.finished[next(iter(self.finished))]
@@ -177,7 +162,7 @@ class Work:
         if event.links == self.links:
             return "duplicate"
         check_links(event.links)
-        if self._counts.next_job:
+        if self.counts.next_job:
             raise InvalidTransition("links are set once, before the first job")
         self.links = event.links
         return None
@@ -199,7 +184,7 @@ class Work:
     def size_estimated(self, event: SizeEstimated) -> None:
         """A job is expected to be so much work."""
         event.job.size_ms, event.job.size_source = event.size_ms, event.source
-        self._touch(event.job.id)
+        self.touch(event.job.id)
 
     def hold(self, decision: Hold, now: int) -> None:
         """It was said why a job waits."""
@@ -225,9 +210,9 @@ class Work:
             stage.asked = True
             if stage.is_open and stage.waiting:
                 self._open(job, stage)
-        self._touch(job.id)
-        self._doubt(job.id)
-        self._counts.version += 1
+        self.touch(job.id)
+        self.doubt(job.id)
+        self.counts.version += 1
         return None
 
     def withdrawn(self, event: StageWithdrawn) -> str | None:
@@ -243,9 +228,9 @@ class Work:
         stage.asked = False
         if stage.index in job.open:
             self._close(job, stage)
-        self._touch(job.id)
-        self._doubt(job.id)
-        self._counts.version += 1
+        self.touch(job.id)
+        self.doubt(job.id)
+        self.counts.version += 1
         return None
 
     def _open(self, job: JobState, stage: StageState) -> None:
@@ -255,14 +240,14 @@ class Work:
         insort(job.open, stage.index)
         job.waiting += stage.waiting
         self.waiting[job.id] = job
-        self._touch(job.id)
-        self._doubt(job.id)
-        self._sizes.count(stage.size, stage.waiting)
+        self.touch(job.id)
+        self.doubt(job.id)
+        self.sizes.count(stage.size, stage.waiting)
 
     def _close(self, job: JobState, stage: StageState) -> None:
         job.open.remove(stage.index)
         job.waiting -= stage.waiting
-        self._sizes.count(stage.size, -stage.waiting)
+        self.sizes.count(stage.size, -stage.waiting)
         if not job.waiting:
             self.waiting.pop(job.id, None)
 
@@ -270,7 +255,7 @@ class Work:
         for child in job.children[stage.index]:
             below = job.stages[child]
             below.parents_left -= 1
-            self._doubt(job.spec.id)
+            self.doubt(job.spec.id)
             if below.is_open and not job.cancelled:
                 self._open(job, below)
 
@@ -285,8 +270,8 @@ class Work:
             pilot = stage.take_out(task, job.spec.id)
         stage.waiting -= 1
         job.waiting -= 1
-        self._touch(job.spec.id)
-        sizes, size = self._sizes, stage.size
+        self.touch(job.spec.id)
+        sizes, size = self.sizes, stage.size
         sizes.waiting[size] -= 1
         if not sizes.waiting[size]:
             del sizes.active[size]
@@ -307,7 +292,7 @@ class Work:
             return "late"
         pilot = self.launch(job, stage, event.task)
         self.succeed(job, stage, event.runtime_ms, 1.0, pilot=pilot)
-        self._counts.version += 1
+        self.counts.version += 1
         return None
 
     def succeed(self, job: JobState, stage: StageState, runtime_ms: int, speed: float, *, pilot: bool) -> None:
@@ -331,14 +316,14 @@ class Work:
         if job.cancelled:
             self._forget_if_over(job)
             return
-        self._doubt(job.id)
+        self.doubt(job.id)
         if not stage.is_open:
             return
         if stage.index not in job.open:
             insort(job.open, stage.index)
         job.waiting += 1
         self.waiting[job.id] = job
-        self._sizes.count(stage.size, 1)
+        self.sizes.count(stage.size, 1)
 
     @staticmethod
     def stop(job: JobState, stage: StageState, container: ContainerState) -> None:

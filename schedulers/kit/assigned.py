@@ -32,11 +32,12 @@ from schedulers.core.events import (
 )
 from schedulers.core.explain import is_wall, show_time
 from schedulers.core.live import RUNNING, JobState, NodeState, StageState
+from schedulers.core.openings import UNKNOWN_MS, empty
 from schedulers.core.placer import Placer
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
 from schedulers.core.reasons import Reason
-from schedulers.core.resources import Vector
-from schedulers.kit.forecast import UNKNOWN_MS, Forecast, Rates, room_of
+from schedulers.core.resources import Vector, fits
+from schedulers.kit.forecast import Forecast, Rates
 from schedulers.kit.lines import Lines, Turn, without_turn
 from schedulers.kit.ordered import Sequencing
 
@@ -158,7 +159,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         self._short |= self._stuck
         self._stuck.clear()
         for turn in list(self.lines.at.get(name, {}).values()):
-            if not _fits(view.demand(turn.size), room_of(view.nodes[name])):
+            if not fits(view.demand(turn.size), empty(view.nodes[name])):
                 self.lines.take_all([turn])
                 self._look(turn.job, view)
 
@@ -333,14 +334,14 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
                 if not view.admits(stage):
                     continue
                 saved[turn.sake] = None
-                if _fits(stage.demand, left):
+                if fits(stage.demand, left):
                     yield turn
             elif stage.index not in job.open or not view.admits(stage):
                 continue
-            elif _fits(stage.demand, left) and turn.number not in saved and not _is_copied(turn, node, view):
+            elif fits(stage.demand, left) and turn.number not in saved and not _is_copied(turn, node, view):
                 yield turn
             left = [there - wanted for there, wanted in zip(left, kept, strict=True)]
-            if not any(_fits(demand, left) for demand in demands):
+            if not any(fits(demand, left) for demand in demands):
                 return
 
     # -- copies -----------------------------------------------------------------------------------
@@ -527,7 +528,3 @@ def _ends(node: NodeState, view: ClusterView) -> list[tuple[float, Vector]]:
         begun = container.granted if container.started < 0 else container.started
         ends.append((begun + (UNKNOWN_MS / node.spec.speed if lasts is None else lasts), view.demand(container.size)))
     return sorted(ends, reverse=True)
-
-
-def _fits(demand: Sequence[int], left: Sequence[int]) -> bool:
-    return all(wanted <= there for wanted, there in zip(demand, left, strict=True))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions
-from schedulers.core.resources import fits
+from schedulers.core.resources import alignment, fits
 from schedulers.kit.ordered import Ordered
 
 if TYPE_CHECKING:
@@ -92,24 +92,19 @@ class Room:
 
     def _measure(self, stage: StageState) -> float:
         free = stage.demand if self.node is None else self.node.free
-        found = self._packing[stage.size] = packing(stage.demand, free, self.capacity)
+        found = self._packing[stage.size] = alignment(stage.demand, free, self.capacity)
         return found
 
     def _catch_up(self) -> None:
         # A task that started has changed the node; an executor that was taken changes no node.
-        version = self.node.version if self.node is not None else len(self._view.idle_executors())
+        version = self.node.version if self.node is not None else len(self._view.idle())
         if version != self._version:
             self._version = version
             self._fits.clear()
             self._packing.clear()
 
     def _idle(self) -> list[int]:
-        return [size for _, size in self._view.idle_executors()]
-
-
-def packing(demand: Sequence[int], free: Sequence[int], capacity: Sequence[int]) -> float:
-    """Dot product of demand and free room, both as parts of the capacity; resources it lacks count nothing."""
-    return sum((d / c) * (f / c) for d, f, c in zip(demand, free, capacity, strict=True) if c)
+        return [container.size for container in self._view.idle()]
 
 
 #: Whether a candidate that fits enters the bundle.
@@ -162,7 +157,7 @@ def pick_fullest(candidates: Sequence[Candidate], room: Room, scores: Sequence[f
 
 def packed(way: Iterable[Candidate], free: Sequence[int], capacity: Sequence[int]) -> float:
     """What tasks pack together: each one's packing score with all that was free before the first."""
-    return sum(packing(candidate.stage.demand, free, capacity) for candidate in way)
+    return sum(alignment(candidate.stage.demand, free, capacity) for candidate in way)
 
 
 def fill_greedily(candidates: Sequence[Candidate], free: Sequence[int], capacity: Sequence[int]) -> list[Candidate]:
@@ -173,7 +168,7 @@ def fill_greedily(candidates: Sequence[Candidate], free: Sequence[int], capacity
         able = [i for i, c in enumerate(candidates) if waiting[i] and fits(c.stage.demand, left)]
         if not able:
             return way
-        best = max(able, key=lambda i: packing(candidates[i].stage.demand, left, capacity))
+        best = max(able, key=lambda i: alignment(candidates[i].stage.demand, left, capacity))
         way.append(candidates[best])
         waiting[best] -= 1
         left = [there - wanted for there, wanted in zip(left, candidates[best].stage.demand, strict=True)]

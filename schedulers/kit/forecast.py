@@ -5,17 +5,19 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from schedulers.core.live import RUNNING
-from schedulers.core.transfers import transfer_ms
+from schedulers.core.openings import UNKNOWN_MS, empty
+from schedulers.core.resources import times_in
+from schedulers.core.transfers import rate_between, transfer_ms
 
 if TYPE_CHECKING:
     from schedulers.core.live import ContainerState, JobState, NodeState, StageState
-    from schedulers.core.model import Edge, Links
+    from schedulers.core.model import Edge
     from schedulers.core.policy import ClusterView
     from schedulers.core.resources import Vector
     from schedulers.kit.lines import Turn
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 Floats: TypeAlias = npt.NDArray[np.float64]
 #: By node, and whether it is gone, the rates from it that there are, and which of them holds to each node.
 Rates: TypeAlias = dict[tuple[str, bool], tuple[list[int | None], npt.NDArray[np.intp]]]
-#: What a task without an estimate is taken to run at node speed 1, ms.
-UNKNOWN_MS: Final = 60_000.0
 
 
 class Inputs:
@@ -86,7 +86,7 @@ class Forecast:
         """How often a task may run, 1: no copies."""
         self.nodes: list[NodeState] = [node for node in view.nodes.values() if not node.draining]
         self.column = {node.id: column for column, node in enumerate(self.nodes)}
-        self._rooms = [room_of(node) for node in self.nodes]
+        self._rooms = [empty(node) for node in self.nodes]
         #: Per node when what is held changes: (time, 0 for an end or 1 for a start, demand), in order.
         self._held: list[list[tuple[float, int, Vector]]] = [[] for _ in self.nodes]
         self._free: dict[int, Floats] = {}
@@ -209,8 +209,7 @@ class Forecast:
 
     def at_once(self, node: str, demand: Vector) -> int:
         """How many tasks of this demand the node can run at once if nothing else of ours runs there."""
-        there = self._rooms[self.column[node]]
-        return max(0, min(amount // wanted for amount, wanted in zip(there, demand, strict=True) if wanted))
+        return times_in(demand, self._rooms[self.column[node]])
 
     def close(self, nodes: Iterable[str]) -> None:
         """These nodes take nothing until others are closed instead."""
@@ -274,19 +273,6 @@ class Forecast:
             links = self._view.links
             assert links is not None
             rates: dict[int | None, int] = {}
-            which = [rates.setdefault(_rate(links, source, there, node), len(rates)) for node in self.nodes]
+            which = [rates.setdefault(rate_between(links, there, source, node), len(rates)) for node in self.nodes]
             known = self._rates[source, there is None] = list(rates), np.array(which, dtype=np.intp)
         return known
-
-
-def _rate(links: Links, source: str, there: NodeState | None, node: NodeState) -> int | None:
-    in_rack = there is not None and bool(there.spec.rack) and there.spec.rack == node.spec.rack
-    return links.between(source, node.id, in_rack=in_rack)
-
-
-def room_of(node: NodeState) -> list[int]:
-    """What containers may ask for together, less what others hold."""
-    room = list(node.spec.room)
-    for use in node.foreign.values():
-        room = [there - taken for there, taken in zip(room, use, strict=True)]
-    return room

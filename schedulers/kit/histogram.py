@@ -7,7 +7,7 @@ is the implementation that SLearn's authors used.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from operator import sub
 from typing import Any
 
@@ -51,12 +51,6 @@ class Histogram:
         if len(self.centres) > self.bins:
             self._shrink()
 
-    def copy(self) -> Histogram:
-        """An independent histogram with the same bins."""
-        twin = Histogram(self.bins)
-        twin.centres, twin.counts, twin.total = self.centres.copy(), self.counts.copy(), self.total
-        return twin
-
     def mean(self) -> float:
         """Mean of the values. Raises ValueError when empty."""
         return sum(map(float.__mul__, map(float, self.centres), map(float, self.counts))) / self._filled()
@@ -85,18 +79,6 @@ class Histogram:
                 return left + (wanted - before) * (right - left) / count
             before += count
         return self.centres[-1]
-
-    def below(self, x: float) -> float:
-        """Estimated number of values up to `x`: the paper's procedure `sum`, trapezoids between centres."""
-        centres, counts = self.centres, self.counts
-        at = bisect_right(centres, x) - 1
-        if at < 0:
-            return 0.0
-        if at == len(centres) - 1:
-            return float(self.total)
-        part = (x - centres[at]) / (centres[at + 1] - centres[at])
-        height = counts[at] + (counts[at + 1] - counts[at]) * part
-        return sum(counts[:at]) + counts[at] / 2 + (counts[at] + height) / 2 * part
 
     def power_mean(self, power: float) -> float:
         """(E[t^power])^(1/power): the value whose utility t^power equals the expected utility.

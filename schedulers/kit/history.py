@@ -419,12 +419,11 @@ class HistoryPredictor(Predictor, ABC):
         ] = False
         thin_limit: Annotated[int, msgspec.Meta(ge=0, description="a job narrower than this is thin")] = 3
 
+    params: Params
     per_stage = False
 
-    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
-        assert isinstance(params, HistoryPredictor.Params)
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.settings = params
         self.history = History(params, per_stage=self.per_stage)
         self._estimates: dict[str, list[Estimate]] = {}
 
@@ -441,7 +440,7 @@ class HistoryPredictor(Predictor, ABC):
         keys = self.history.opened(job, at)
         stages = range(len(job.stages)) if self.per_stage else [WHOLE_JOB]
         self._estimates[job.id] = [self._from_history(keys, stage, at) for stage in stages]
-        thin = self.settings.thin_bypass and job.width < self.settings.thin_limit
+        thin = self.params.thin_bypass and job.width < self.params.thin_limit
         return SamplePlan(thin=True) if thin else None
 
     def finished(self, task: FinishedTask, runtime_ms: int, node_speed: float, at: int) -> None:
@@ -476,6 +475,6 @@ class HistoryPredictor(Predictor, ABC):
     def _from_history(self, keys: Sequence[Key], stage: int, at: int) -> Estimate:
         found = self.history.distribution(keys, stage, at)
         if found is None:
-            return Estimate(float(self.settings.default_task_ms), source="default")
+            return Estimate(float(self.params.default_task_ms), source="default")
         histogram, source = found
         return Estimate(self.point(histogram), source=source)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions
+from schedulers.core.resources import times_in
 from schedulers.kit.ordered import Ordered
 from schedulers.kit.parties import serve_asked
 
@@ -98,7 +99,7 @@ def to_start(job: JobState) -> int:
 
 def executors_of(view: ClusterView, demands: Iterable[Vector]) -> int:
     """How many executors the cluster holds, used ones included, of the one of these demands of which it holds most."""
-    return max([1, *(_times(demand, view.capacity) for demand in demands)])
+    return max([1, *(times_in(demand, view.capacity) for demand in demands)])
 
 
 class _Division:
@@ -133,7 +134,7 @@ class _Division:
         """How many new containers there is room for, of the size of which most fit."""
         demands = [self.view.demand(size) for size in self.view.active_sizes]
         nodes = self.view.with_room() if self.offer.nodes is None else self.offer.nodes
-        return max((sum(_times(demand, node.free) for node in nodes) for demand in demands), default=0)
+        return max((sum(times_in(demand, node.free) for node in nodes) for demand in demands), default=0)
 
     def _stay(self) -> _Steps:
         """Let idle executors serve their own jobs; hold those that these will need soon."""
@@ -215,8 +216,3 @@ class _Division:
         if ahead:
             self.held[job.id] += got
         return got
-
-
-def _times(demand: Sequence[int], free: Sequence[int]) -> int:
-    """How often a demand fits into free room."""
-    return max(0, min(f // d for d, f in zip(demand, free, strict=True) if d))

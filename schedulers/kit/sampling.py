@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from statistics import fmean, median
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -86,9 +86,9 @@ class SampledHistoryParams(HistoryParams, frozen=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         _check_percents(self.bootstrap_percent, self.explore_percent)
 
-    def sampling(self) -> SamplingParams:
-        """The part that concerns sampling."""
-        return SamplingParams(**{name: getattr(self, name) for name in SamplingParams.__struct_fields__})
+
+#: Both have the settings of sampling: structs of msgspec cannot inherit from two structs with fields.
+Sampling: TypeAlias = SamplingParams | SampledHistoryParams
 
 
 def _check_percents(bootstrap: tuple[int, int, int], explore: tuple[int, int]) -> None:
@@ -127,7 +127,7 @@ class AdaptiveRatio:
     lower percent. With no score at all: the middle one.
     """
 
-    def __init__(self, params: SamplingParams) -> None:
+    def __init__(self, params: Sampling) -> None:
         self._params = params
         self._sampled = 0
         known = sorted({*params.bootstrap_percent, *params.explore_percent})
@@ -214,7 +214,7 @@ class Sampled:
 class Sampler:
     """Draws pilots, collects their run times and adapts the percent; forgets a job at its end."""
 
-    def __init__(self, params: SamplingParams, seed: int) -> None:
+    def __init__(self, params: Sampling, seed: int) -> None:
         self.params, self._seed = params, seed
         self.ratio = AdaptiveRatio(params)
         self._jobs: dict[str, Sampled] = {}
@@ -231,20 +231,14 @@ class Sampler:
         adapted = self.ratio.choose() if fixed is None else 0
         percent = float(adapted) if fixed is None else fixed
         counts = {s: pilot_count(job.stages[s].tasks, percent, self.params.rounding) for s in roots(job)}
-        return self.start(job, at, counts, adapted)
-
-    def start(
-        self, job: Job, at: int, counts: Mapping[int, int], percent: int = 0, rest: Literal["held", "queued"] = "held"
-    ) -> SamplePlan:
-        """Draw `counts[stage]` pilots of each stage named."""
         tasks = {stage: job.stages[stage].tasks for stage in counts}
-        self._jobs[job.id] = Sampled(at, percent, sum(counts.values()), tasks)
+        self._jobs[job.id] = Sampled(at, adapted, sum(counts.values()), tasks)
         pilots = tuple(
             (stage, task)
             for stage, count in counts.items()
             for task in draw_pilots(self._seed, job.id, stage, tasks[stage], count)
         )
-        return SamplePlan(pilots=pilots, rest=rest)
+        return SamplePlan(pilots=pilots)
 
     def finished(self, task: FinishedTask, ms: float) -> bool:
         """Hear of a task's run time at speed 1. True when it was the last pilot of its job."""

@@ -43,12 +43,12 @@ class Fair(ByShare):
         if not view.waiting:
             return
         part = ceil(_executors(view) / len(view.waiting))
-        for name, size in view.idle_executors():
-            job = view.waiting.get(name)
+        for container in view.idle():
+            job = view.waiting.get(container.job)
             if job is not None and job.executors <= part:
-                stage = next((stage for stage in job.open_stages() if stage.size == size), None)
+                stage = next((stage for stage in job.open_stages() if stage.size == container.size), None)
                 if stage is not None:
-                    yield Suggestion(name, stage.index)
+                    yield Suggestion(job.id, stage.index)
 
 
 def _executors(view: ClusterView) -> int:

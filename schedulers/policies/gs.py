@@ -243,7 +243,7 @@ class GenericScheduler(Policy, NeedsEstimates):
 
     def _sweep(self, view: ClusterView) -> None:
         """Give back what containers held that ended without an event of their own."""
-        for container in [c for c in self._charges if not view.has_container(c)]:
+        for container in [c for c in self._charges if c not in view.containers]:
             self._discharge(container)
 
     # -- telling --------------------------------------------------------------------------------

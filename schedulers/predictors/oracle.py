@@ -41,8 +41,7 @@ class Oracle(Predictor):
     told_truth = True
     stays = True
 
-    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
-        assert isinstance(params, Oracle.Params)
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._error = params.error
         if not -1 < params.error[0] <= params.error[1]:

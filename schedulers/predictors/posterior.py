@@ -9,23 +9,36 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import NormalDist, fmean, pstdev
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from schedulers.core.model import Job, PastJob
 from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan, predictors
 from schedulers.kit.history import EVERYTHING, History, Key, Pane
-from schedulers.kit.sampling import FixedPercent, SampledHistoryParams, Sampler, pilot_count, roots
+from schedulers.kit.sampling import FixedPercent, SampledHistoryParams, Sampler
 
 Part = tuple[float, float, float]
 
-_LEAST_VARIANCE = 1e-9
-_LEAST_GROUP = 0.05
-_GROUPS = 10
+_LEAST_VARIANCE: Final = 1e-9
+_LEAST_GROUP: Final = 0.05
+_GROUPS: Final = 10
+#: While the pilots of wider jobs run, where `rest` does not hold them, their estimate is this quantile of the prior.
+_WIDE_CAUTION: Final = 0.99
+#: Share of the prior that is its wide tail (surprises), its spread over that of the core, and its least spread (of ln
+#: run time): even steady jobs change.
+_TAIL, _TAIL_FACTOR, _TAIL_SPREAD = 0.2, 3.0, 1.5
+#: Share of the prior that is the expert's own; the rest are all jobs' newest errors.
+_OWN: Final = 0.5
+#: Spread of ln run time before any error was seen.
+_UNKNOWN_SPREAD: Final = 1.0
+#: Observations that the population's error is worth to each expert.
+_STRENGTH: Final = 5.0
+#: Newest errors, over all jobs, that count as the population's.
+_MEMORY: Final = 100
 
 
 class Belief(NamedTuple):
@@ -71,9 +84,6 @@ class Posterior(Predictor):
                 description="while the pilots of a narrow job run, its estimate is this quantile of the prior",
             ),
         ] = 0.95
-        wide_caution: Annotated[
-            float, msgspec.Meta(gt=0, lt=1, description="the same for wider jobs, where `rest` does not hold them")
-        ] = 0.99
         unsure_above: Annotated[
             float,
             msgspec.Meta(
@@ -87,71 +97,27 @@ class Posterior(Predictor):
                 "or never, so that they go first (as in SLearn)"
             ),
         ] = "sure"
-        pilots: Annotated[
-            Literal["percent", "value"],
-            msgspec.Meta(
-                description="how many: SLearn's percent (`fixed_percent`, null adapts it), or as many as bring the "
-                "spread down to `target_spread`, none where history is that good"
-            ),
-        ] = "percent"
         fixed_percent: FixedPercent = 1.0
-        target_spread: Annotated[
-            float, msgspec.Meta(gt=0, description="spread of ln run time to reach, for `pilots: value`")
-        ] = 0.3
-        max_percent: Annotated[
-            float, msgspec.Meta(gt=0, le=100, description="most pilots for `pilots: value`, percent of the tasks")
-        ] = 10.0
-        choose: Annotated[
-            Literal["spread", "nmae"],
-            msgspec.Meta(description="the expert to listen to: smallest error of ln run time, or 3Sigma's NMAE"),
-        ] = "spread"
         power: Annotated[
             float,
             msgspec.Meta(
                 ge=-4, le=2, description="the estimate is (E[t^power])^(1/power): -2 as 3Sigma, 0 median, 1 mean"
             ),
         ] = 0.0
-        tail: Annotated[
-            float, msgspec.Meta(ge=0, le=0.5, description="share of the prior that is its wide tail: surprises")
-        ] = 0.2
-        tail_factor: Annotated[float, msgspec.Meta(ge=1, description="spread of the tail over that of the core")] = 3.0
-        tail_spread: Annotated[
-            float, msgspec.Meta(ge=0, description="least spread of the tail (of ln run time): even steady jobs change")
-        ] = 1.5
-        own: Annotated[
-            float,
-            msgspec.Meta(
-                gt=0,
-                le=1,
-                description="share of the prior that is the expert's own; the rest are all jobs' newest errors",
-            ),
-        ] = 0.5
-        carry: Annotated[
-            float, msgspec.Meta(ge=0, le=1, description="how much of a root stage's surprise later stages share (log)")
-        ] = 1.0
-        unknown_spread: Annotated[
-            float, msgspec.Meta(gt=0, description="spread of ln run time before any error was seen")
-        ] = 1.0
         task_cov: Annotated[
             float, msgspec.Meta(ge=0, description="variation of run times within a job before any was seen")
         ] = 0.5
-        strength: Annotated[
-            float, msgspec.Meta(gt=0, description="observations that the population's error is worth to each expert")
-        ] = 5.0
-        memory: Annotated[
-            int, msgspec.Meta(ge=1, description="newest errors, over all jobs, that count as the population's")
-        ] = 100
 
-    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
-        assert isinstance(params, Posterior.Params)
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.settings = params
-        self._sampler = Sampler(params.sampling(), seed)
+        self._sampler = Sampler(params, seed)
         self._history = History(params, per_stage=True)
         self._priors: dict[str, list[Belief]] = {}
         self._estimates: dict[str, list[Estimate]] = {}
-        self._error = params.unknown_spread**2
-        self._errors: deque[float] = deque(maxlen=params.memory)
+        self._error = _UNKNOWN_SPREAD**2
+        self._errors: deque[float] = deque(maxlen=_MEMORY)
         self._groups: list[tuple[float, float]] | None = None
 
     def prime(self, history: Sequence[PastJob]) -> None:
@@ -163,16 +129,13 @@ class Posterior(Predictor):
                 self._history.learn(keys, stage, ms, past.finished)
 
     def submitted(self, job: Job, at: int) -> SamplePlan | None:
-        """Forms the prior and, unless the job is thin or the prior good enough, draws pilots."""
+        """Forms the prior and, unless the job is thin, draws pilots."""
         keys = self._history.opened(job, at)
         priors = self._priors[job.id] = [self._prior(keys, stage, at) for stage in range(len(job.stages))]
-        unsure = any(not p.known or spread(self._parts(p)) > self.settings.unsure_above for p in priors)
-        if job.width < self.settings.thin_limit:
+        unsure = any(not p.known or spread(self._parts(p)) > self.params.unsure_above for p in priors)
+        if job.width < self.params.thin_limit:
             return self._thin(job, priors, unsure)
-        plan = self._plan(job, at, priors)
-        if plan is None:
-            self._estimates[job.id] = [self._said(p) for p in priors]
-            return None
+        plan = self._sampler.plan(job, at)
         caution = self._caution(job, priors, unsure)
         if caution is None:
             return plan
@@ -235,14 +198,13 @@ class Posterior(Predictor):
     # -- the prior ------------------------------------------------------------------------------
 
     def _prior(self, keys: Sequence[Key], stage: int, at: int) -> Belief:
-        settings, history = self.settings, self._history
-        score = self._variance if settings.choose == "spread" else Pane.nmae
-        choice = history.choose((*keys, EVERYTHING), stage, at, score)
+        params, history = self.params, self._history
+        choice = history.choose((*keys, EVERYTHING), stage, at, self._variance)
         if choice is None:
             if stage > 0:
                 return self._prior(keys, 0, at)._replace(known=False)
-            guess = math.log(settings.default_task_ms)
-            return Belief(guess, settings.unknown_spread, self._noise(None, None), "default", known=False)
+            guess = math.log(params.default_task_ms)
+            return Belief(guess, _UNKNOWN_SPREAD, self._noise(None, None), "default", known=False)
         everything = history.overall(stage, at)
         return Belief(
             math.log(choice.point_ms) + self._bias(choice.pane, choice.estimator),
@@ -252,28 +214,28 @@ class Posterior(Predictor):
         )
 
     def _bias(self, pane: Pane, estimator: int) -> float:
-        """What the expert's estimates have to be moved by (log), drawn to 0 by `strength` observations."""
-        return pane.off[estimator] / (pane.scored + self.settings.strength)
+        """What the expert's estimates have to be moved by (log), drawn to 0 by `_STRENGTH` observations."""
+        return pane.off[estimator] / (pane.scored + _STRENGTH)
 
     def _variance(self, pane: Pane, estimator: int) -> float:
-        """Mean square of the expert's error (log) once moved, drawn to the population's by `strength` observations."""
-        bias, n, strength = self._bias(pane, estimator), pane.scored, self.settings.strength
+        """Mean square of the expert's error (log) once moved, drawn to the population's by `_STRENGTH`."""
+        bias, n = self._bias(pane, estimator), pane.scored
         squares = pane.off_square[estimator] - 2 * bias * pane.off[estimator] + n * bias * bias
-        return (strength * self._error + max(0.0, squares)) / (strength + n)
+        return (_STRENGTH * self._error + max(0.0, squares)) / (_STRENGTH + n)
 
     def _noise(self, everything: Pane | None, pane: Pane | None) -> float:
         """Variance of log run times within a job: of such jobs, drawn to all jobs', drawn to `task_cov`."""
-        noise, strength = math.log1p(self.settings.task_cov**2), self.settings.strength
+        noise = math.log1p(self.params.task_cov**2)
         for seen in (everything, pane):
             if seen is not None:
-                noise = (strength * noise + seen.noise) / (strength + seen.noise_weight)
+                noise = (_STRENGTH * noise + seen.noise) / (_STRENGTH + seen.noise_weight)
         return noise
 
     def _judge(self, prior: Belief, ms: float) -> None:
         """Note how wrong history was."""
         if prior.known:
             error = math.log(max(1.0, ms)) - prior.mean
-            self._error += (error * error - self._error) / self.settings.memory
+            self._error += (error * error - self._error) / _MEMORY
             self._errors.append(error)
             self._groups = None
 
@@ -296,18 +258,10 @@ class Posterior(Predictor):
 
     def _thin(self, job: Job, priors: Sequence[Belief], unsure: bool) -> SamplePlan | None:
         known = all(p.known for p in priors)
-        if not known or self.settings.thin == "bypass" or (self.settings.thin == "sure" and unsure):
+        if not known or self.params.thin == "bypass" or (self.params.thin == "sure" and unsure):
             return SamplePlan(thin=True)
         self._estimates[job.id] = [self._said(p) for p in priors]
         return None
-
-    def _plan(self, job: Job, at: int, priors: Sequence[Belief]) -> SamplePlan | None:
-        if self.settings.pilots == "percent":
-            return self._sampler.plan(job, at)
-        counts: Mapping[int, int] = {
-            stage: m for stage in roots(job) if (m := self._worth(priors[stage], job.stages[stage].tasks))
-        }
-        return self._sampler.start(job, at, counts) if counts else None
 
     def _caution(self, job: Job, priors: Sequence[Belief], unsure: bool) -> float | None:
         """The quantile of the prior to wait by while the pilots run; None to hold the other tasks back.
@@ -315,41 +269,28 @@ class Posterior(Predictor):
         An estimate far too low does harm by the number of tasks that start before the pilots end, and these are
         few in a narrow job; holding back delays every job alike, by one task.
         """
-        rest, narrow = self.settings.rest, job.width <= self.settings.narrow
+        rest, narrow = self.params.rest, job.width <= self.params.narrow
         held = {"queued": False, "narrow": unsure or not narrow, "sure": unsure, "held": True}[rest]
         if held or not all(p.known for p in priors):
             return None
-        return self.settings.caution if narrow else self.settings.wide_caution
-
-    def _worth(self, prior: Belief, tasks: int) -> int:
-        """Fewest pilots that bring the spread of the posterior down to the target."""
-        missing = 1 / self.settings.target_spread**2
-        if prior.known:
-            missing -= 1 / max(prior.spread**2, _LEAST_VARIANCE)
-        if missing <= 0:
-            return 0
-        most = pilot_count(tasks, self.settings.max_percent, self.settings.rounding)
-        return max(1, min(most, math.ceil(prior.noise * missing)))
+        return self.params.caution if narrow else _WIDE_CAUTION
 
     # -- the posterior --------------------------------------------------------------------------
 
     def _said(self, prior: Belief, caution: float | None = None) -> Estimate:
         """The estimate of history alone: the point of the prior, or its quantile `caution`."""
         parts = self._parts(prior)
-        ms = point(parts, self.settings.power) if caution is None else math.exp(quantile(parts, caution))
+        ms = point(parts, self.params.power) if caution is None else math.exp(quantile(parts, caution))
         return Estimate(ms, _deviation(ms, parts), prior.source)
 
     def _parts(self, prior: Belief) -> list[Part]:
         """The prior as a mixture of normals: the expert's own core and tail, and the population's newest errors."""
-        tail, factor, own = self.settings.tail, self.settings.tail_factor, self.settings.own
-        core = prior.spread / math.sqrt(1 - tail + tail * factor * factor)
-        population = self._population() if own < 1 else []
-        mine = own if population else 1.0
-        parts = [(mine * (1 - tail), prior.mean, core)]
-        if tail:
-            parts.append((mine * tail, prior.mean, max(core * factor, self.settings.tail_spread)))
-        parts += [((1 - mine) / len(population), prior.mean + error, sd) for error, sd in population]
-        return parts
+        core = prior.spread / math.sqrt(1 - _TAIL + _TAIL * _TAIL_FACTOR * _TAIL_FACTOR)
+        population = self._population()
+        mine = _OWN if population else 1.0
+        tail = mine * _TAIL, prior.mean, max(core * _TAIL_FACTOR, _TAIL_SPREAD)
+        newest = [((1 - mine) / len(population), prior.mean + error, sd) for error, sd in population]
+        return [(mine * (1 - _TAIL), prior.mean, core), tail, *newest]
 
     def _learned(self, job: str) -> list[Estimate]:
         sampled, priors = self._sampler.get(job), self._priors[job]
@@ -362,7 +303,7 @@ class Posterior(Predictor):
                 before += sampled.tasks[stage] * self._said(priors[stage]).task_ms
                 after += sampled.tasks[stage] * roots_said[stage].task_ms
         pooled = fmean(sampled.pooled())
-        shift = self.settings.carry * math.log(after / before)
+        shift = math.log(after / before)  # later stages share the surprise of the root stages
         made = []
         for stage, prior in enumerate(priors):
             if stage in roots_said:
@@ -375,17 +316,17 @@ class Posterior(Predictor):
 
     def _update(self, prior: Belief, values: Sequence[float], tasks: int) -> Estimate:
         """The posterior mean run time of all `tasks` tasks: those seen, and those to come by the belief."""
-        m, strength = len(values), self.settings.strength
+        m = len(values)
         mean = max(1.0, fmean(values))
         noise = prior.noise
         if m > 1:
             variance = sum((ms - mean) ** 2 for ms in values) / (m - 1)
-            noise = (strength * noise + (m - 1) * math.log1p(variance / mean**2)) / (strength + m - 1)
+            noise = (_STRENGTH * noise + (m - 1) * math.log1p(variance / mean**2)) / (_STRENGTH + m - 1)
         # The mean of m log-normal run times: ln(mean) has about this variance, and lies half of it too low.
         doubt = max(_LEAST_VARIANCE, math.log1p(math.expm1(noise) / m))
         evidence = math.log(mean) + doubt / 2
         parts = weigh(self._parts(prior), evidence, doubt) if prior.known else [(1.0, evidence, math.sqrt(doubt))]
-        belief = point(parts, self.settings.power)
+        belief = point(parts, self.params.power)
         left = (tasks - m) / tasks
         ms = (1 - left) * mean + left * belief
         return Estimate(ms, _deviation(left * belief, parts), f"posterior:{m}+{prior.source}")

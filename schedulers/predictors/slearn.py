@@ -26,10 +26,10 @@ class SLearn(Predictor):
             ),
         ] = "pooled"
 
-    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
-        assert isinstance(params, SLearn.Params)
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.settings = params
         self._sampler = Sampler(params, seed)
 
     def submitted(self, job: Job, at: int) -> SamplePlan | None:
@@ -55,9 +55,9 @@ class SLearn(Predictor):
             return None
         own = sampled.values.get(stage)
         if own:
-            return sample_estimate(own, self.settings.estimator)
-        pooled = sample_estimate(sampled.pooled(), self.settings.estimator)
-        if self.settings.later_stages == "pooled":
+            return sample_estimate(own, self.params.estimator)
+        pooled = sample_estimate(sampled.pooled(), self.params.estimator)
+        if self.params.later_stages == "pooled":
             return pooled
         return Estimate(self._weighted(sampled), pooled.spread_ms, pooled.source)
 
@@ -71,7 +71,7 @@ class SLearn(Predictor):
 
     def _weighted(self, sampled: Sampled) -> float:
         rows: Sequence[tuple[int, float]] = [
-            (sampled.tasks[stage], sample_estimate(values, self.settings.estimator).task_ms)
+            (sampled.tasks[stage], sample_estimate(values, self.params.estimator).task_ms)
             for stage, values in sampled.values.items()
         ]
         return sum(tasks * ms for tasks, ms in rows) / sum(tasks for tasks, _ in rows)

@@ -27,11 +27,11 @@ class SLearnDag(Predictor):
             float, msgspec.Meta(ge=1, description="largest factor on history's estimates of later stages")
         ] = 10.0
 
-    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
-        assert isinstance(params, SLearnDag.Params)
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.settings = params
-        self._sampler = Sampler(params.sampling(), seed)
+        self._sampler = Sampler(params, seed)
         self._history = History(params, per_stage=True)
         self._predicted: dict[str, list[float]] = {}
 
@@ -72,12 +72,12 @@ class SLearnDag(Predictor):
             return None
         own = sampled.values.get(stage)
         if own:
-            return sample_estimate(own, self.settings.estimator)
+            return sample_estimate(own, self.params.estimator)
         predicted = self._predicted[job]
-        estimator = self.settings.estimator
+        estimator = self.params.estimator
         seen = sum(sampled.tasks[s] * sample_estimate(ms, estimator).task_ms for s, ms in sampled.values.items())
         said = sum(tasks * predicted[s] for s, tasks in sampled.tasks.items())
-        ratio = correction(seen, said, self.settings.min_ratio, self.settings.max_ratio)
+        ratio = correction(seen, said, self.params.min_ratio, self.params.max_ratio)
         return Estimate(ratio * predicted[stage], source=f"history*{ratio:.3g}")
 
     def dump(self) -> Any:
@@ -93,7 +93,7 @@ class SLearnDag(Predictor):
 
     def _from_history(self, keys: Sequence[tuple[str, str]], stage: int, at: int) -> float:
         known = self._history.distribution(keys, stage, at)
-        return float(self.settings.default_task_ms) if known is None else known[0].power_mean(-2)
+        return float(self.params.default_task_ms) if known is None else known[0].power_mean(-2)
 
 
 def correction(sampled: float, predicted: float, lowest: float, highest: float) -> float:

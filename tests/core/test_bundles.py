@@ -23,7 +23,6 @@ from schedulers.kit.bundles import (
     enough_to_fill,
     fill_greedily,
     packed,
-    packing,
     pick_best,
     pick_fullest,
 )
@@ -41,17 +40,6 @@ def room(*free: int, capacity: tuple[int, ...] | None = None) -> Room:
         fits=lambda stage, node: fits(stage.demand, node.free), nodes={}, capacity=free, reserves=False
     )
     return Room(view, there)
-
-
-# -- packing --------------------------------------------------------------------------------------
-
-
-def test_packing_is_the_product_of_demand_and_free_room() -> None:
-    assert packing((500, 256), (1000, 512), (1000, 1024)) == 0.625
-
-
-def test_a_resource_that_the_node_lacks_counts_nothing() -> None:
-    assert packing((500, 1), (1000, 0), (1000, 0)) == 0.5
 
 
 # -- picks ----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulers.core.reasons import Reason, parameters, sentence
+from schedulers.core.reasons import Reason, sentence
 
 
 def test_precedence_is_the_order_of_the_set() -> None:
@@ -24,7 +24,7 @@ def test_every_reason_makes_a_sentence_even_without_its_numbers(reason: Reason) 
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_has_a_template_for_the_documentation(reason: Reason) -> None:
-    assert len(parameters(reason).split()) > 3
+    assert len(reason.template.split()) > 3
 
 
 def test_a_sentence_as_in_the_design() -> None:

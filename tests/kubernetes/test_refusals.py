@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedulers.core import reasons, refusals
+from schedulers.core.reasons import Reason
 from schedulers.core.refusals import NodeCode
 from schedulers.objects.meta import Meta
 from schedulers.objects.node import Node, NodeSpec, NodeStatus, NodeTaint
@@ -57,14 +57,13 @@ def test_nodes_are_told_apart_by_whether_preemption_can_help() -> None:
 
 def test_other_words_give_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     before = answers()
-    for sentences in (refusals._SENTENCES, reasons._SENTENCES):
-        for code in list(sentences):
-            monkeypatch.setitem(sentences, code, f"taint: node labels too small has room lack {len(code)}")
+    for code in (*NodeCode, *Reason):
+        monkeypatch.setattr(code, "template", f"taint: node labels too small has room lack {len(code)}")
     assert answers() == before
 
 
 def test_every_refusal_has_a_sentence() -> None:
-    assert refusals._SENTENCES.keys() == set(NodeCode)
+    assert all(code.template for code in NodeCode)
 
 
 def test_a_refusal_has_the_resource_and_its_numbers() -> None:

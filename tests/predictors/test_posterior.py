@@ -277,31 +277,10 @@ def test_thin_jobs_bypass_where_history_may_not_speak(thin: str, history: list[P
     assert (plan is not None and plan.thin) is bypasses
 
 
-def test_sure_history_needs_no_pilots_by_value() -> None:
-    predictor = primed(STEADY, pilots="value", target_spread=0.5)
-    assert plan_of(predictor, job(10)) is None
-    assert told(predictor).source == "history:job_name"
-
-
-def test_unsure_history_takes_more_pilots_where_tasks_vary() -> None:
-    few, many = (
-        plan_of(primed(SHAKY, pilots="value", target_spread=0.2, task_cov=cov), job(100)) for cov in (0.2, 0.5)
-    )
-    assert few is not None
-    assert many is not None
-    assert 1 <= len(few.pilots) < len(many.pilots) <= 10
-
-
 def test_later_stages_share_the_surprise_of_the_first() -> None:
     predictor = primed(past(*[1000.0] * 60, later=400.0))
     first = learned(predictor, job(10, 10), 3000)
     assert told(predictor, 1).task_ms == pytest.approx(400 * first.task_ms / 1000, rel=0.02)
-
-
-def test_no_surprise_is_carried_when_told_so() -> None:
-    predictor = primed(past(*[1000.0] * 60, later=400.0), carry=0)
-    learned(predictor, job(10, 10), 3000)
-    assert told(predictor, 1).task_ms == pytest.approx(400, rel=0.02)
 
 
 def test_a_steady_bias_of_the_chosen_expert_is_corrected() -> None:
