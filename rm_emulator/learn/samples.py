@@ -158,11 +158,6 @@ def entropy(judged: Judged) -> Tensor:
     return judged.stage_entropy + judged.limit_entropy
 
 
-def adam(network: Parts, learning_rate: float) -> torch.optim.Adam:
-    """The optimiser."""
-    return torch.optim.Adam(network.parameters(), lr=learning_rate)
-
-
 def descend(network: Parts, optimiser: torch.optim.Adam, loss: Tensor, max_norm: float | None) -> None:
     """One step down the gradient. Raises Diverged before anything is changed."""
     if not torch.isfinite(loss):

@@ -218,7 +218,7 @@ def unpack(data: bytes, name: str) -> Weights:
         raise InvalidWeights(f"{name}: its arrays are not those of its architecture, beginning with '{differing[0]}'")
     for array, shape in shapes.items():
         found = arrays[array]
-        if (found.dtype, found.shape) != (np.float32, shape):
+        if found.dtype != np.float32 or found.shape != shape:
             raise InvalidWeights(
                 f"{name}: '{array}' is {found.dtype} {found.shape}; its architecture says float32 {shape}"
             )
