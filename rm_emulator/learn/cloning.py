@@ -41,7 +41,7 @@ def clone(
     known = [offered(decision) for decision in decisions]
     count = max(1, len(known) // settings.minibatch)
     minibatches = lots(network, known, np.zeros(len(known)), count, generator, expected)
-    optimiser = torch.optim.Adam(network.parameters(), lr=settings.learning_rate)
+    optimiser = network.adam(settings.learning_rate)
     steps = settings.epochs * len(minibatches)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.learning_rate, total_steps=steps)
     for epoch in range(settings.epochs):

@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
@@ -25,12 +24,11 @@ from rm_emulator.learn.rollouts import Theatre
 from schedulers.core import keyed
 from schedulers.core.policy import ClusterView
 from schedulers.learned import facts, shelf
-from schedulers.learned.graph import Action, Graph
+from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.limits import STEPS
 from schedulers.learned.network import Network, Scores, log_probabilities
 from schedulers.learned.tree import Decider, Tree, Trees, write
 
-Array = NDArray[np.float64]
 Say = Callable[[str], None]
 #: The trees that were best on the validation seeds.
 BEST: Final = "best.yaml"
@@ -52,9 +50,9 @@ class Lessons:
     """What the teacher said: how likely each job was, each stage of the chosen job, and each limit for it."""
 
     def __init__(self) -> None:
-        self.jobs: list[tuple[Array, Array]] = []
-        self.stages: list[tuple[Array, Array]] = []
-        self.limits: list[tuple[Array, Array]] = []
+        self.jobs: list[tuple[Doubles, Doubles]] = []
+        self.stages: list[tuple[Doubles, Doubles]] = []
+        self.limits: list[tuple[Doubles, Doubles]] = []
         self.agreed = self.asked = 0
 
     def fitted(self, config: Config, about: str) -> Trees:
@@ -65,16 +63,16 @@ class Lessons:
         return Trees(job, stage, grow(known, chances, settings.leaves, settings.least, _middle), about)
 
     @staticmethod
-    def _scored(rows: list[tuple[Array, Array]], config: Config) -> Tree:
+    def _scored(rows: list[tuple[Doubles, Doubles]], config: Config) -> Tree:
         known, chances = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         return grow(known, chances[:, None], config.distillation.leaves, config.distillation.least, _chance)
 
 
-def _chance(mean: Array) -> float:
+def _chance(mean: Doubles) -> float:
     return float(f"{mean[0]:.3g}")
 
 
-def _middle(chances: Array) -> float:
+def _middle(chances: Doubles) -> float:
     """The limit in the middle of those that are likely."""
     return LIMITS[int(np.searchsorted(chances.cumsum(), chances.sum() / 2))]
 
@@ -98,22 +96,22 @@ class Lesson:
             self._lessons.agreed += action[:2] == told[:2]
         return action if self._pupil else told._replace(limit=limits[int(values.argmax())])
 
-    def _note(self, graph: Graph, scores: Scores, action: Action, limits: Array) -> None:
+    def _note(self, graph: Graph, scores: Scores, action: Action, limits: Doubles) -> None:
         chances = np.exp(log_probabilities(scores.stages))
         jobs, of_jobs = facts.of_jobs(graph)
-        self._lessons.jobs.append((of_jobs, np.bincount(scores.jobs, chances, len(graph.jobs))[jobs]))
+        self._lessons.jobs.append((of_jobs, np.bincount(scores.jobs, chances, len(graph.jobs))[jobs].astype(float)))
         rows, of_stages = facts.of_stages(graph.jobs[action.job])
         own = of_jobs[np.flatnonzero(jobs == action.job)]
         known = np.hstack([np.repeat(own, len(rows), axis=0), of_stages])
         mine = scores.jobs == action.job
         within = np.exp(log_probabilities(scores.stages[mine]))
-        chance = np.bincount(scores.rows[mine], within, len(graph.jobs[action.job].stages))
+        chance = np.bincount(scores.rows[mine], within, len(graph.jobs[action.job].stages)).astype(float)
         if len(rows) > 1:
             self._lessons.stages.append((known, chance[rows]))
         self._lessons.limits.append((known[rows == action.row][0], limits))
 
 
-def _by_limit(limits: Sequence[int], values: Array, executors: int) -> Array:
+def _by_limit(limits: Sequence[int], values: Doubles, executors: int) -> Doubles:
     """How likely each of LIMITS is. A limit between two of them is the lower one."""
     found = np.zeros(len(LIMITS))
     for limit, chance in zip(limits, np.exp(log_probabilities(values)), strict=True):

@@ -321,8 +321,7 @@ class Training:
     # -- the optimiser --------------------------------------------------------------------------
 
     def _made(self) -> torch.optim.Adam:
-        learning_rate = getattr(self.config, self.config.method).learning_rate
-        return torch.optim.Adam(self._network.parameters(), lr=learning_rate)
+        return self._network.adam(getattr(self.config, self.config.method).learning_rate)
 
     def _restored(self) -> torch.optim.Adam:
         """As it was when the checkpoint was written."""
