@@ -46,10 +46,10 @@ def training(tiny: bool) -> Iterator[Row]:
 def _learn(config: Config, weights: Weights, episodes: list[Rollout], rollouts: int) -> None:
     from rm_emulator.learn import ppo
     from rm_emulator.learn.network import Decima
-    from rm_emulator.learn.samples import Group, adam, features_of, worths
+    from rm_emulator.learn.samples import Group, features_of, worths
 
     network = Decima(weights)
-    optimiser = adam(network, config.ppo.learning_rate)
+    optimiser = network.adam(config.ppo.learning_rate)
     horizon_s = config.workloads[0].horizon_s
     groups = [Group(episodes[i : i + rollouts], horizon_s, False) for i in range(0, len(episodes), rollouts)]
     worth = worths(groups, 0.0, critic=features_of)

@@ -8,7 +8,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from schedulers.core import keyed
 from schedulers.core.policy import ClusterView, Policy
 from schedulers.core.registry import NoParams
 from schedulers.learned.dispatch import Dispatch
@@ -38,26 +37,6 @@ class Decision(NamedTuple, Generic[Seen, Chosen]):
     graph: Seen
     action: Chosen
     log_prob: float
-
-
-class Notes(Generic[Seen, Chosen]):
-    """Decides by a function, and remembers a part of what it decided. asked: how often it was."""
-
-    def __init__(
-        self, decide: Decide[Seen, Chosen], is_forced: Callable[[Seen], bool], *, draw: int, keep: float
-    ) -> None:
-        self._decide, self._is_forced = decide, is_forced
-        self._kept, self._keep = keyed.generator(draw, "kept"), keep
-        self.decisions: list[Decision[Seen, Chosen]] = []
-        self.asked = 0
-
-    def ask(self, seen: Seen, view: ClusterView) -> Chosen:
-        """What to do."""
-        action, log_prob = self._decide(seen, view, self.asked)
-        self.asked += 1
-        if self._keep and self._kept.random() < self._keep and not self._is_forced(seen):
-            self.decisions.append(Decision(view.now, seen, action, log_prob))
-        return action
 
 
 class AskedDispatch(Dispatch):

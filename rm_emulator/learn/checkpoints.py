@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,12 +51,11 @@ _BYTES: Final = ("weights", "behind", "average", "best")
 
 def save(state: State, folder: Path) -> None:
     """Write it; the one before stays until this is on the disk. Raises OSError, for a full disk too."""
-    numbers = {
-        name: value for name in state.__struct_fields__ if not _is_array(name) for value in [getattr(state, name)]
-    }
-    arrays: dict[str, NDArray[Any]] = {name: np.frombuffer(getattr(state, name), np.uint8) for name in _BYTES}
-    arrays |= {f"moments/{name}": array for name, array in state.moments.items()}
-    arrays[_STATE] = np.frombuffer(msgspec.json.encode({"format": FORMAT, **_finite(numbers)}), np.uint8)
+    values = msgspec.structs.asdict(state)
+    arrays: dict[str, NDArray[Any]] = {name: np.frombuffer(values.pop(name), np.uint8) for name in _BYTES}
+    arrays |= {f"moments/{name}": array for name, array in values.pop("moments").items()}
+    # JSON knows no infinity: msgspec writes null.
+    arrays[_STATE] = np.frombuffer(msgspec.json.encode({"format": FORMAT, **values}), np.uint8)
     stream = io.BytesIO()
     np.savez(stream, **arrays)  # type: ignore[arg-type]
     write_file(folder / NAME, stream.getvalue(), sync=True)
@@ -81,12 +79,3 @@ def load(folder: Path) -> State:
         raise InvalidInput([Issue(str(folder), f"holds no training run to go on with ({NAME} is missing)")]) from None
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, msgspec.MsgspecError) as error:
         raise InvalidInput([Issue(str(path), f"no checkpoint that can be gone on with: {error}")]) from None
-
-
-def _is_array(name: str) -> bool:
-    return name in _BYTES or name == "moments"
-
-
-def _finite(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON knows no infinity."""
-    return {name: None if value == float("inf") else value for name, value in numbers.items()}

@@ -11,7 +11,7 @@ import torch
 from rm_emulator.learn.agents import Chosen, Decision, Seen
 from rm_emulator.learn.config import Cloning
 from rm_emulator.learn.network import Parts
-from rm_emulator.learn.samples import adam, descend, lots, mean, off
+from rm_emulator.learn.samples import descend, lots, mean, off
 from schedulers.learned.graph import Graph
 from schedulers.learned.limits import candidates
 
@@ -41,7 +41,7 @@ def clone(
     known = [offered(decision) for decision in decisions]
     count = max(1, len(known) // settings.minibatch)
     minibatches = lots(network, known, np.zeros(len(known)), count, generator, expected)
-    optimiser = adam(network, settings.learning_rate)
+    optimiser = network.adam(settings.learning_rate)
     steps = settings.epochs * len(minibatches)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.learning_rate, total_steps=steps)
     for epoch in range(settings.epochs):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from rm_emulator.issues import InvalidInput, did_you_mean
@@ -44,6 +45,17 @@ class Sequences(Block, frozen=True):
     limit_s: Positive | None = None
     growth: Annotated[float, Meta(ge=1)] = 1.0
     horizon_s: Positive | None = None
+
+    def limit_ms(self, draws: np.random.Generator, iteration: int = 0) -> int | None:
+        """The end of an episode in an iteration, as it is drawn."""
+        if self.limit_s is None:
+            return None
+        return 1 + int(draws.exponential(1000 * self.limit_s * self.growth ** max(0, iteration)))
+
+    @property
+    def validated_ms(self) -> int | None:
+        """The end of an episode of validation."""
+        return None if self.limit_s is None else round(2000 * self.limit_s)
 
 
 class Cloning(Block, frozen=True):
@@ -149,6 +161,16 @@ class Config(Block, frozen=True):
     entropy: Entropy = Entropy()
     validation: Validation = Validation()
 
+    def workload(self, draws: np.random.Generator) -> int:
+        """Which of the workloads, drawn by their weights."""
+        weights = np.array([each.weight for each in self.workloads])
+        return int(draws.choice(len(weights), p=weights / weights.sum()))
+
+    def score(self, costs: Sequence[float], references: Sequence[float]) -> float:
+        """Costs by workload as parts of their references, averaged by the workloads' weights."""
+        weights = [each.weight for each in self.workloads]
+        return float(np.average(np.array(costs) / references, weights=weights))
+
 
 def find(source: str) -> Path:
     """The file, or the packaged configuration of that name. Raises InvalidInput."""
@@ -211,14 +233,5 @@ def _keys(where: str) -> tuple[str | int, ...]:
 
 def _fields(path: tuple[str | int, ...]) -> list[str]:
     """The keys of the block at `path`."""
-    blocks: Mapping[str, type[Block]] = {
-        "workloads": Sequences,
-        "cloning": Cloning,
-        "ppo": Ppo,
-        "reinforce": Reinforce,
-        "evolution": Evolution,
-        "distillation": Distillation,
-        "entropy": Entropy,
-        "validation": Validation,
-    }
+    blocks = {field.name: type(field.default) for field in msgspec.structs.fields(Config)} | {"workloads": Sequences}
     return [field.name for field in msgspec.structs.fields(blocks[str(path[0])] if path else Config)]

@@ -12,8 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from rm_emulator.learn.returns import Array
-from schedulers.learned.graph import JOB_FEATURES, Graph
+from schedulers.learned.graph import JOB_FEATURES, Doubles, Graph
 
 _LEFT: Final = JOB_FEATURES.index("left")
 _EXECUTORS: Final = JOB_FEATURES.index("executors")
@@ -34,7 +33,7 @@ def features(graph: Graph) -> list[float]:
     return [float(value) for value in (len(work), *sums, *over)]
 
 
-def beside_others(times: Sequence[Array], seen: Sequence[Array], ends: Sequence[int]) -> list[Array]:
+def beside_others(times: Sequence[Doubles], seen: Sequence[Doubles], ends: Sequence[int]) -> list[Doubles]:
     """For each rollout its features beside the mean of all at the same time. seen: [decisions, features] each.
 
     ends: of the rollouts, when nothing is left. Between decisions features are interpolated.
@@ -44,19 +43,19 @@ def beside_others(times: Sequence[Array], seen: Sequence[Array], ends: Sequence[
         for at, rows, end in zip(times, seen, ends, strict=True)
     ]
 
-    def mean(at: Array) -> Array:
+    def mean(at: Doubles) -> Doubles:
         every = [[np.interp(at, known, rows[:, index]) for index in range(rows.shape[1])] for known, rows in curves]
-        found: Array = np.mean(every, axis=0).T
+        found: Doubles = np.mean(every, axis=0).T
         return found
 
     return [rows - mean(at) for at, rows in zip(times, seen, strict=True)]
 
 
-def unexplained(advantages: Array, states: Array) -> Array:
+def unexplained(advantages: Doubles, states: Doubles) -> Doubles:
     """Advantages [decisions] without what is linear in how states [decisions, features] differ from the mean."""
     if len(advantages) <= states.shape[1]:
         return advantages
     scale = states.std(axis=0) + 1e-9
     weights = np.linalg.lstsq(states / scale, advantages, rcond=1e-6)[0]
-    left: Array = advantages - states / scale @ weights
+    left: Doubles = advantages - states / scale @ weights
     return left

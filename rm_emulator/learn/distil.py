@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
@@ -25,12 +24,11 @@ from rm_emulator.learn.rollouts import Theatre
 from schedulers.core import keyed
 from schedulers.core.policy import ClusterView
 from schedulers.learned import facts, shelf
-from schedulers.learned.graph import Action, Graph, Ints
+from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.limits import STEPS
 from schedulers.learned.network import Network, Scores, log_probabilities
 from schedulers.learned.tree import Decider, Tree, Trees, write
 
-Array = NDArray[np.float64]
 Say = Callable[[str], None]
 #: The trees that were best on the validation seeds.
 BEST: Final = "best.yaml"
@@ -52,9 +50,9 @@ class Lessons:
     """What the teacher said: how likely each job was, each stage of the chosen job, and each limit for it."""
 
     def __init__(self) -> None:
-        self.jobs: list[tuple[Array, Array]] = []
-        self.stages: list[tuple[Array, Array]] = []
-        self.limits: list[tuple[Array, Array]] = []
+        self.jobs: list[tuple[Doubles, Doubles]] = []
+        self.stages: list[tuple[Doubles, Doubles]] = []
+        self.limits: list[tuple[Doubles, Doubles]] = []
         self.agreed = self.asked = 0
 
     def fitted(self, config: Config, about: str) -> Trees:
@@ -65,16 +63,16 @@ class Lessons:
         return Trees(job, stage, grow(known, chances, settings.leaves, settings.least, _middle), about)
 
     @staticmethod
-    def _scored(rows: list[tuple[Array, Array]], config: Config) -> Tree:
+    def _scored(rows: list[tuple[Doubles, Doubles]], config: Config) -> Tree:
         known, chances = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         return grow(known, chances[:, None], config.distillation.leaves, config.distillation.least, _chance)
 
 
-def _chance(mean: Array) -> float:
+def _chance(mean: Doubles) -> float:
     return float(f"{mean[0]:.3g}")
 
 
-def _middle(chances: Array) -> float:
+def _middle(chances: Doubles) -> float:
     """The limit in the middle of those that are likely."""
     return LIMITS[int(np.searchsorted(chances.cumsum(), chances.sum() / 2))]
 
@@ -98,26 +96,22 @@ class Lesson:
             self._lessons.agreed += action[:2] == told[:2]
         return action if self._pupil else told._replace(limit=limits[int(values.argmax())])
 
-    def _note(self, graph: Graph, scores: Scores, action: Action, limits: Array) -> None:
+    def _note(self, graph: Graph, scores: Scores, action: Action, limits: Doubles) -> None:
         chances = np.exp(log_probabilities(scores.stages))
         jobs, of_jobs = facts.of_jobs(graph)
-        self._lessons.jobs.append((of_jobs, _summed(scores.jobs, chances, len(graph.jobs))[jobs]))
+        self._lessons.jobs.append((of_jobs, np.bincount(scores.jobs, chances, len(graph.jobs))[jobs].astype(float)))
         rows, of_stages = facts.of_stages(graph.jobs[action.job])
         own = of_jobs[np.flatnonzero(jobs == action.job)]
         known = np.hstack([np.repeat(own, len(rows), axis=0), of_stages])
         mine = scores.jobs == action.job
         within = np.exp(log_probabilities(scores.stages[mine]))
-        chance = _summed(scores.rows[mine], within, len(graph.jobs[action.job].stages))
+        chance = np.bincount(scores.rows[mine], within, len(graph.jobs[action.job].stages)).astype(float)
         if len(rows) > 1:
             self._lessons.stages.append((known, chance[rows]))
         self._lessons.limits.append((known[rows == action.row][0], limits))
 
 
-def _summed(places: Ints, values: Array, size: int) -> Array:
-    return np.bincount(places, values, size).astype(float)
-
-
-def _by_limit(limits: Sequence[int], values: Array, executors: int) -> Array:
+def _by_limit(limits: Sequence[int], values: Doubles, executors: int) -> Doubles:
     """How likely each of LIMITS is. A limit between two of them is the lower one."""
     found = np.zeros(len(LIMITS))
     for limit, chance in zip(limits, np.exp(log_probabilities(values)), strict=True):
@@ -149,8 +143,7 @@ class Distillation:
                 self._play(number * settings.episodes + episode, trees)
             trees = lessons.fitted(self.config, self._about(number + 1))
             jcts = self._validated(trees)
-            weights = [each.weight for each in self.config.workloads]
-            score = float(np.average(np.array(jcts) / reference, weights=weights))
+            score = self.config.score(jcts, reference)
             if score < best:
                 best = score
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -175,12 +168,9 @@ class Distillation:
         )
 
     def _play(self, number: int, trees: Trees | None) -> None:
-        config = self.config
-        weights = np.array([each.weight for each in config.workloads])
-        draws = keyed.generator(config.seed, "lesson", number)
-        workload = int(draws.choice(len(weights), p=weights / weights.sum()))
-        limit_s = config.workloads[workload].limit_s
-        limit = None if limit_s is None else 1 + int(draws.exponential(1000 * limit_s))
+        draws = keyed.generator(self.config.seed, "lesson", number)
+        workload = self.config.workload(draws)
+        limit = self.config.workloads[workload].limit_ms(draws)
         lesson = Lesson(self._lessons, Network(self._weights), trees and Decider(trees))
         self._theatre.episode(workload, FIRST_TRAINING_SEED + number, limit).play(lesson.ask)
 
@@ -188,11 +178,10 @@ class Distillation:
         """By workload the mean JCT on the validation seeds, s; trees None: the teacher's."""
         found = []
         for workload, each in enumerate(self.config.workloads):
-            limit = None if each.limit_s is None else round(2000 * each.limit_s)
             jcts = []
             for seed in self.config.validation.numbers:
                 ask = Lesson(Lessons(), Network(self._weights), None).ask if trees is None else _asked(Decider(trees))
-                jcts.append(self._theatre.episode(workload, seed, limit).play(ask).jct_s)
+                jcts.append(self._theatre.episode(workload, seed, each.validated_ms).play(ask).jct_s)
             found.append(float(np.mean(jcts)))
         return found
 

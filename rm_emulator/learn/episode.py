@@ -86,7 +86,7 @@ class Episode(Generic[Seen, Chosen]):
         self.view = who.schedulers[0].view
         self._engine: Any = greenlet(self._play)
         self.asked: Seen | None = None
-        self._go_on()
+        self.act()
 
     def _play(self) -> None:
         self._simulation.go(self._until)
@@ -95,14 +95,11 @@ class Episode(Generic[Seen, Chosen]):
         action: Chosen = self._engine.parent.switch(seen)
         return action
 
-    def _go_on(self, *answer: Chosen) -> None:
+    def act(self, *action: Chosen) -> None:
+        """Go on to the next choice, or to the end; without an action: begin. Raises Stalled where jobs never finish."""
         self._engine.parent = getcurrent()
         self.asked = None  # so it stays where the engine raises
-        self.asked = self._engine.switch(*answer)
-
-    def act(self, action: Chosen) -> None:
-        """Go on to the next choice, or to the end. Raises Stalled where jobs can never finish."""
-        self._go_on(action)
+        self.asked = self._engine.switch(*action)
 
     def play(self, ask: Ask[Seen, Chosen]) -> Outcome:
         """Go on to the end with what `ask` chooses."""

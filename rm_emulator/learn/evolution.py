@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from schedulers.core import keyed
+from schedulers.learned.graph import Doubles, Floats
 from schedulers.learned.weights import Weights
 
-Array = NDArray[np.float32]
 
-
-def steps(weights: Weights, pairs: int, seed: int, iteration: int) -> list[dict[str, Array]]:
+def steps(weights: Weights, pairs: int, seed: int, iteration: int) -> list[dict[str, Floats]]:
     """Directions of this iteration, one per pair; each array by name."""
     found = []
     for pair in range(pairs):
@@ -27,14 +25,14 @@ def steps(weights: Weights, pairs: int, seed: int, iteration: int) -> list[dict[
     return found
 
 
-def moved(weights: Weights, step: dict[str, Array], by: float) -> Weights:
+def moved(weights: Weights, step: dict[str, Floats], by: float) -> Weights:
     """The weights after `by` times the step. Biases and weights move alike."""
     return Weights(weights.architecture, {name: a + np.float32(by) * step[name] for name, a in weights.arrays.items()})
 
 
 def gradient(
-    directions: Sequence[dict[str, Array]], ahead: NDArray[np.float64], behind: NDArray[np.float64], sigma: float
-) -> dict[str, Array]:
+    directions: Sequence[dict[str, Floats]], ahead: Doubles, behind: Doubles, sigma: float
+) -> dict[str, Floats]:
     """Of the cost, by ranks. ahead, behind: [pairs, sequences], what each pair's two players cost on each sequence.
 
     Costs are ranked among all players of a sequence, so that long sequences weigh no more than short ones.

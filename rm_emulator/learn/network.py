@@ -5,14 +5,16 @@ The same network as `schedulers.learned.network`, from which it takes the order 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rm_emulator.learn.agents import Decision
 from schedulers.learned.graph import CLASS_FEATURES, Action, Graph, Ints, JobGraph, able, class_of
 from schedulers.learned.layers import Layers, layers
 from schedulers.learned.limits import candidates
@@ -168,7 +170,7 @@ def _table(found: Layers) -> Table:
     return Table(torch.from_numpy(found.place), torch.from_numpy(owner), found.leaves, steps)
 
 
-class Parts(nn.Module):
+class Parts(nn.Module, ABC):
     """A network of transforms that are called as in `Sizes.widths`."""
 
     def __init__(self, weights: Weights) -> None:
@@ -183,6 +185,10 @@ class Parts(nn.Module):
             for name, parameter in self.named().items():
                 parameter.copy_(torch.from_numpy(weights.arrays[name].T))
 
+    @abstractmethod
+    def batch(self, decisions: Sequence[Decision[Any, Any]]) -> Any:
+        """What `forward` takes for these decisions."""
+
     def named(self) -> dict[str, Tensor]:
         """By the name in the weights the parameter that holds it, transposed."""
         named: dict[str, Tensor] = {}
@@ -190,6 +196,10 @@ class Parts(nn.Module):
             part, layer, kind = name.split(".")
             named[name] = getattr(self.parts[part][2 * int(layer)], kind)
         return named
+
+    def adam(self, learning_rate: float) -> torch.optim.Adam:
+        """An optimiser of these parameters."""
+        return torch.optim.Adam(self.parameters(), lr=learning_rate)
 
     def export(self, about: dict[str, str] | None = None) -> Weights:
         """What the numpy network reads."""
@@ -199,6 +209,13 @@ class Parts(nn.Module):
 
 class Decima(Parts):
     """Decima's network."""
+
+    architecture: Architecture
+
+    def batch(self, decisions: Sequence[Decision[Graph, Action]]) -> Batch:
+        """See Parts."""
+        graphs, actions = [each.graph for each in decisions], [each.action for each in decisions]
+        return batch(graphs, actions, guided=self.architecture.guided)
 
     def forward(self, given: Batch) -> Judged:
         """Log-probabilities of the batch's actions and entropies."""
@@ -232,7 +249,6 @@ class Decima(Parts):
 
     def _embed(self, given: Batch) -> tuple[Tensor, Tensor]:
         """[n, features + embedding] by row, and [blocks, embedding]."""
-        assert isinstance(self.architecture, Architecture)
         table, prepared = given.table, self.parts["prepare"](given.nodes[:, list(self.architecture.passed)])
         embedded = [prepared[: table.leaves]]
         messages = self.parts["message"](embedded[0])

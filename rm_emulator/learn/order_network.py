@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rm_emulator.learn.agents import Decision
 from rm_emulator.learn.network import Judged, Parts, log_softmax, positions, sums
 from schedulers.learned.order_network import SCALE
 from schedulers.learned.routes import Choices, Route
@@ -86,9 +87,14 @@ def order_batch(seen: Sequence[Choices], rows: Sequence[int], *, dtype: torch.dt
 class Lachesis(Parts):
     """LACHESIS's network."""
 
+    architecture: OrderSizes
+
+    def batch(self, decisions: Sequence[Decision[Choices, int]]) -> OrderBatch:
+        """See Parts."""
+        return order_batch([each.graph for each in decisions], [each.action for each in decisions])
+
     def forward(self, given: OrderBatch) -> Judged:
         """Log-probabilities of the batch's choices, entropies, and what the critic expects."""
-        assert isinstance(self.architecture, OrderSizes)
         prepared = self.parts["prepare"](given.nodes)
         steady, embedded = self.parts["moves"](given.out) + prepared, prepared
         for _ in range(self.architecture.layers):

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from schedulers.learned.graph import Doubles
 
 
 class Outcome(msgspec.Struct, frozen=True, eq=False):
@@ -22,8 +21,8 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     A job that did not finish ends with the episode.
     """
 
-    arrivals: Array
-    ends: Array
+    arrivals: Doubles
+    ends: Doubles
     end: int
 
     @property
@@ -36,7 +35,7 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
         return Outcome(np.zeros(1), np.array([float(self.end)]), self.end)
 
 
-def cost_to_go(times: Array, outcome: Outcome, horizon_s: float | None = None) -> Array:
+def cost_to_go(times: Doubles, outcome: Outcome, horizon_s: float | None = None) -> Doubles:
     """Job seconds that are still to be paid at each time (ms); with a horizon, discounted by exp(-time / horizon).
 
     [len(times)]. Costs are the number of live jobs, integrated over time, so their mean is the mean JCT (Little).
@@ -46,24 +45,24 @@ def cost_to_go(times: Array, outcome: Outcome, horizon_s: float | None = None) -
     ends = np.maximum(outcome.ends[None, :] - now, 0.0) / 1000
     if horizon_s is not None:
         begins, ends = -horizon_s * np.exp(-begins / horizon_s), -horizon_s * np.exp(-ends / horizon_s)
-    costs: Array = (ends - begins).sum(axis=1)
+    costs: Doubles = (ends - begins).sum(axis=1)
     return costs
 
 
-def differential(times: Array, outcome: Outcome, rate: float) -> Array:
+def differential(times: Doubles, outcome: Outcome, rate: float) -> Doubles:
     """What `rate` live jobs on average would cost from each time (ms) to the end: it is taken off (Decima, 5.3)."""
     return rate * np.maximum(outcome.end - times, 0.0) / 1000
 
 
 def advantages(
-    times: Sequence[Array], outcomes: Sequence[Outcome], *, horizon_s: float | None = None, rate: float = 0.0
-) -> list[Array]:
+    times: Sequence[Doubles], outcomes: Sequence[Outcome], *, horizon_s: float | None = None, rate: float = 0.0
+) -> list[Doubles]:
     """For each rollout of one sequence and each of its decisions: by how much less it cost than the mean of all.
 
     times: per rollout those of its decisions, ms. rate: mean live jobs per time, for differential costs.
     """
 
-    def costs(at: Array, outcome: Outcome) -> Array:
+    def costs(at: Doubles, outcome: Outcome) -> Doubles:
         return cost_to_go(at, outcome, horizon_s) - differential(at, outcome, rate)
 
     return [

@@ -19,13 +19,14 @@ from typing import Any, Final
 import msgspec
 
 from rm_emulator.experiments.grid import at_point
-from rm_emulator.learn.agents import AGENTS, DECIMA, Decide, Decision, Notes
+from rm_emulator.learn.agents import AGENTS, DECIMA, Decide, Decision
 from rm_emulator.learn.config import Sequences
 from rm_emulator.learn.episode import Episode, Setting, stepped
 from rm_emulator.learn.returns import Outcome
 from rm_emulator.scenario.load import load
 from schedulers.core import keyed
 from schedulers.core.errors import UserError
+from schedulers.core.policy import ClusterView
 from schedulers.learned.weights import unpack
 
 #: The predictor of a policy that is being trained: it is told mean run times, as in Decima.
@@ -73,9 +74,19 @@ class Theatre:
 
     def play(self, task: Task) -> Rollout:
         """One episode."""
-        notes = Notes(self._decides(task), self._agent.is_forced, draw=task.draw, keep=task.keep)
-        outcome = self.episode(task.workload, task.seed, task.limit_ms).play(notes.ask)
-        return Rollout(outcome, notes.decisions, notes.asked)
+        decide, kept, asked = self._decides(task), keyed.generator(task.draw, "kept"), 0
+        decisions: list[Decision[Any, Any]] = []
+
+        def ask(seen: Any, view: ClusterView) -> Any:
+            nonlocal asked
+            action, log_prob = decide(seen, view, asked)
+            asked += 1
+            if task.keep and kept.random() < task.keep and not self._agent.is_forced(seen):
+                decisions.append(Decision(view.now, seen, action, log_prob))
+            return action
+
+        outcome = self.episode(task.workload, task.seed, task.limit_ms).play(ask)
+        return Rollout(outcome, decisions, asked)
 
     def _decides(self, task: Task) -> Decide[Any, Any]:
         if isinstance(task.player, str):

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from rm_emulator.learn.agents import Chosen, Decision, Seen
 from rm_emulator.learn.critic import WIDTH, beside_others, features, unexplained
-from rm_emulator.learn.network import Decima, Judged, Parts, batch
-from rm_emulator.learn.order_network import Lachesis, order_batch
+from rm_emulator.learn.network import Decima, Judged, Parts
+from rm_emulator.learn.order_network import Lachesis
 from rm_emulator.learn.returns import advantages
 from rm_emulator.learn.rollouts import Rollout
 from schedulers.core.errors import UserError
@@ -87,7 +87,7 @@ def critic_of(network: Parts) -> Explains:
         if not episode.decisions:
             return np.zeros((0, 1))
         with torch.no_grad():
-            value = network(_given(network, episode.decisions)).value.numpy()
+            value = network(network.batch(episode.decisions)).value.numpy()
         longest = np.array([decision.graph.longest_ms for decision in episode.decisions])
         seconds: np.ndarray = np.exp(value.clip(-9, 9)) * longest / 1000
         return seconds[:, None]
@@ -131,15 +131,8 @@ def lots(
         chosen = [decisions[index] for index in indexes]
         old = torch.tensor([each.log_prob for each in chosen], dtype=torch.float32)
         numbers = (torch.from_numpy(each[indexes].astype(np.float32)) for each in (worth, known))
-        made.append(Lot(_given(network, chosen), old, *numbers))
+        made.append(Lot(network.batch(chosen), old, *numbers))
     return made
-
-
-def _given(network: Parts, decisions: Sequence[Decision[Any, Any]]) -> Any:
-    graphs, actions = [each.graph for each in decisions], [each.action for each in decisions]
-    if isinstance(network.architecture, Architecture):
-        return batch(graphs, actions, guided=network.architecture.guided)
-    return order_batch(graphs, actions)
 
 
 #: Weight of what the critic is off, where the network has one.
@@ -156,11 +149,6 @@ def off(judged: Judged, lot: Lot) -> Tensor:
 def entropy(judged: Judged) -> Tensor:
     """[decisions]: of stage and limit together."""
     return judged.stage_entropy + judged.limit_entropy
-
-
-def adam(network: Parts, learning_rate: float) -> torch.optim.Adam:
-    """The optimiser."""
-    return torch.optim.Adam(network.parameters(), lr=learning_rate)
 
 
 def descend(network: Parts, optimiser: torch.optim.Adam, loss: Tensor, max_norm: float | None) -> None:

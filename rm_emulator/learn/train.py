@@ -21,7 +21,7 @@ from rm_emulator.learn.checkpoints import State
 from rm_emulator.learn.cloning import clone
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
 from rm_emulator.learn.rollouts import Company, Rollout, Task, Theatre
-from rm_emulator.learn.samples import Group, adam, critic_of, expected_of, made, mean, worths
+from rm_emulator.learn.samples import Group, critic_of, expected_of, made, mean, worths
 from schedulers.core import keyed
 from schedulers.learned import shelf
 from schedulers.learned.weights import Weights, initial, pack, unpack
@@ -205,27 +205,13 @@ class Training:
     def _sequence(self, iteration: int, number: int, player: bytes) -> list[Task]:
         """The rollouts of one sequence of an iteration."""
         config = self.config
-        weights = np.array([each.weight for each in config.workloads])
         draws = keyed.generator(config.seed, "sequence", iteration, number)
-        workload = int(draws.choice(len(weights), p=weights / weights.sum()))
-        sequences = config.workloads[workload]
-        limit = None
-        if sequences.limit_s is not None:
-            limit = 1 + int(draws.exponential(1000 * sequences.limit_s * sequences.growth ** max(0, iteration)))
+        workload = config.workload(draws)
+        limit = config.workloads[workload].limit_ms(draws, iteration)
         seed = FIRST_TRAINING_SEED + (iteration + 1_000_000) * config.sequences + number
-        keep = {"ppo": config.ppo.keep, "reinforce": config.reinforce.keep, "evolution": 0.0}[config.method]
-        return [
-            Task(
-                workload,
-                seed,
-                keyed.digest(config.seed, "rollout", iteration, number, rollout),
-                player,
-                False,
-                limit,
-                keep,
-            )
-            for rollout in range(config.rollouts)
-        ]
+        keep = getattr(getattr(config, config.method), "keep", 0.0)
+        names = [keyed.digest(config.seed, "rollout", iteration, number, each) for each in range(config.rollouts)]
+        return [Task(workload, seed, name, player, limit_ms=limit, keep=keep) for name in names]
 
     def _learn(self, episodes: list[Rollout], iteration: int) -> dict[str, float]:
         config = self.config
@@ -278,7 +264,7 @@ class Training:
         """Per workload the mean over the validation seeds of greedy JCTs, s."""
         seeds, workloads = self.config.validation.numbers, self.config.workloads
         tasks = [
-            Task(index, seed, seed, player, True, None if each.limit_s is None else round(2000 * each.limit_s))
+            Task(index, seed, seed, player, greedy=True, limit_ms=each.validated_ms)
             for index, each in enumerate(workloads)
             for seed in seeds
         ]
@@ -292,9 +278,7 @@ class Training:
         """Play the validation seeds; keep the weights if none were better."""
         state = self.state
         found = self._validation(state.average)
-        weights = [each.weight for each in self.config.workloads]
-        ratios = [own / reference for own, reference in zip(found, state.references[0], strict=True)]
-        score = float(np.average(ratios, weights=weights))
+        score = self.config.score(found, state.references[0])
         if score < state.best_score:
             state.best, state.best_score, state.best_iteration = state.average, score, state.iteration
             write_file(self.folder / BEST, state.best)
@@ -337,7 +321,7 @@ class Training:
     # -- the optimiser --------------------------------------------------------------------------
 
     def _made(self) -> torch.optim.Adam:
-        return adam(self._network, getattr(self.config, self.config.method).learning_rate)
+        return self._network.adam(getattr(self.config, self.config.method).learning_rate)
 
     def _restored(self) -> torch.optim.Adam:
         """As it was when the checkpoint was written."""

@@ -35,14 +35,8 @@ def classes_of(nodes: Iterable[NodeState]) -> Classes | None:
             return None
     if len(found) < 2:
         return None
-    parts = parts_of(found)
+    largest = [max(each) for each in zip(*found, strict=True)]
+    parts = {each: min(own / most for own, most in zip(each, largest, strict=True) if most) for each in found}
     ordered = sorted(found, key=lambda capacity: (parts[capacity], capacity))
     of = {name: number for number, capacity in enumerate(ordered) for name in found[capacity]}
     return Classes(tuple(parts[capacity] for capacity in ordered), of)
-
-
-def parts_of(capacities: Iterable[Vector]) -> dict[Vector, float]:
-    """How large each capacity is beside the largest of each resource, by the resource of which it has least."""
-    there = list(capacities)
-    largest = [max(each) for each in zip(*there, strict=True)]
-    return {each: min(own / most for own, most in zip(each, largest, strict=True) if most) for each in there}

@@ -175,7 +175,8 @@ class Dispatch(Policy, Remembers):
                 return
             self._look(view)
             rooms = self._rooms(view, nodes)
-            free = _limited(max(rooms.values(), default=0), offer)
+            room = max(rooms.values(), default=0)
+            free = room if offer.limit is None else min(room, offer.limit)
             self.batch = free, []
             found = self._choice(view, Source("", free, rooms.keys(), refused), self._offered(view, offer))
             if found is None:
@@ -340,7 +341,3 @@ def _is_like(one: ContainerState, other: ContainerState) -> bool:
 
 def _may_choose(graph: Graph) -> bool:
     return any(job.valid.any() for job in graph.jobs)
-
-
-def _limited(room: int, offer: Offer) -> int:
-    return room if offer.limit is None else min(room, offer.limit)

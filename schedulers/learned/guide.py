@@ -30,7 +30,7 @@ def guide(graph: Graph) -> Floats:
     least = [job.least for job in graph.jobs]
     told[:, 2] = (np.array(most) - least + 1) / 20
     limits = [
-        graph.executors if job.features[1] > 0 or job.least > count else nearest(job, graph, count)
+        graph.executors if job.features[1] > 0 or job.least > count else nearest(job.least, graph.executors, count)
         for job, count in zip(graph.jobs, most, strict=True)
     ]
     told[:, 3] = np.log(limits) * may / LOG_SCALE

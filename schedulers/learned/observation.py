@@ -42,11 +42,6 @@ class Sight:
     path_ms: as in JobGraph. may_start: [rows], what may be chosen. sizes: of these, each with a stage.
     """
 
-    __slots__ = (
-        "_above", "_edges", "_flat", "_heights", "amounts", "edges", "executors", "has_gangs", "heights", "job", "left",
-        "may_start", "nodes", "path_ms", "rows", "sizes", "stages", "version", "work_ms",
-    )  # fmt: skip
-
     def __init__(self, job: JobState) -> None:
         self.job = job
         self.rows: list[int] = []

@@ -146,7 +146,7 @@ def _served(
             return index, graph.executors
     for index in able:
         if graph.jobs[index].least <= most[index]:
-            return index, nearest(graph.jobs[index], graph, most[index])
+            return index, nearest(graph.jobs[index].least, graph.executors, most[index])
     return able[0], graph.executors
 
 
@@ -158,13 +158,9 @@ def choosable(graph: Graph) -> list[bool]:
     return may
 
 
-def nearest(job: JobGraph, graph: Graph, limit: int) -> int:
-    """The candidate that is least off, as a ratio."""
-    return _nearest(job.least, graph.executors, limit)
-
-
 @lru_cache(maxsize=1 << 14)
-def _nearest(least: int, executors: int, limit: int) -> int:
+def nearest(least: int, executors: int, limit: int) -> int:
+    """The candidate that is least off, as a ratio."""
     return min(candidates(least, executors), key=lambda given: abs(math.log(given / limit)))
 
 

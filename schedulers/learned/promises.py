@@ -9,10 +9,10 @@ until there is something new to choose.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from schedulers.core.live import IDLE, MOVING, ContainerState, JobState, StageState
+from schedulers.core.live import IDLE, MOVING, ContainerState, JobState
 
 if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView
@@ -137,8 +137,9 @@ class Promises:
                 self._to.pop(name, None)
             self._net.pop(name, None)
         slots = self.slots.get(name, {})
-        for stage in [index for index in slots if job is None or not _is_under_way(job.stages[index])]:
-            del slots[stage]
+        for index in list(slots):
+            if job is None or not (job.stages[index].waiting or job.stages[index].running):
+                del slots[index]
         if slots and job is not None:
             self._look_at_slots(name, job)
         elif name in self.slots:
@@ -188,7 +189,7 @@ class Promises:
     def dump(self) -> dict[str, Any]:
         """All of them, as plain data."""
         return {
-            "given": [[*source, *target, count] for source, target, count in self._all()],
+            "given": [[*source, *to, n] for source, given in self.given.items() for to, n in given.items()],
             "waiting": [[job, *entry] for job, waiting in self.waiting.items() for entry in waiting.items()],
             "slots": [[job, *entry] for job, slots in self.slots.items() for entry in slots.items()],
             "opened": self.opened,
@@ -206,12 +207,3 @@ class Promises:
         for name in self.slots:
             if name in jobs:
                 self._look_at_slots(name, jobs[name])
-
-    def _all(self) -> Iterator[tuple[Place, Place, int]]:
-        for source, given in self.given.items():
-            for target, count in given.items():
-                yield source, target, count
-
-
-def _is_under_way(stage: StageState) -> bool:
-    return bool(stage.waiting or stage.running)

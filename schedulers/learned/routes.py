@@ -85,11 +85,6 @@ class Choices(msgspec.Struct, frozen=True, eq=False):
 class _Sight:
     """A job as it is seen. lengths: what its route is of. up, work: per stage, ms. counts: tasks not assigned."""
 
-    __slots__ = (
-        "counts", "job", "left", "lengths", "path", "route", "size_ms", "submitted", "tasks", "up", "way", "work",
-        "work_left",
-    )  # fmt: skip
-
     def __init__(self, job: JobState) -> None:
         self.job, self.submitted = job, job.submitted
         self.counts: list[int] = []

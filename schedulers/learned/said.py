@@ -39,12 +39,30 @@ class Sayings:
         """See Policy.about."""
         return {"said": str(self._choices[job][1])} if job in self._choices else {}
 
-    def note(self, view: ClusterView, job: str, choice: Choice, amounts: Callable[[], Mapping[str, int]]) -> None:
-        """A job was chosen; those that are long gone are forgotten. amounts: how much there was to choose from.
+    def note(
+        self,
+        view: ClusterView,
+        scores: Doubles,
+        best: int,
+        place: Callable[[int], tuple[str, int]],
+        amounts: Callable[[], Mapping[str, int]],
+        more: str = "",
+    ) -> None:
+        """A stage was chosen; jobs that are long gone are forgotten.
 
-        Of choices in one instant the last one counts in which there were others. Where there is more to choose from
-        than the network was trained with, that is said once.
+        scores: of all that might have been chosen; best: the index of what was. place: of an index the job and the
+        stage. amounts: how much there was to choose from. Of choices in one instant the last one counts in which there
+        were others. Where there is more to choose from than the network was trained with, that is said once.
         """
+        job, stage = place(best)
+        choice = Choice(_name(view, job, stage), float(scores[best]), None, 0.0, more)
+        if len(scores) > 1:
+            others = scores.copy()
+            others[best] = -np.inf
+            second = int(others.argmax())
+            owner, stage = place(second)
+            name = _name(view, owner, stage) + (f" of job {owner}" if owner != job else "")
+            choice = choice._replace(other=name, other_score=float(scores[second]))
         if len(self._choices) > 2 * len(view.jobs) + 16:
             self._choices = {name: known for name, known in self._choices.items() if name in view.jobs}
         there = amounts() if self._most else {}
@@ -57,16 +75,5 @@ class Sayings:
             self._choices[job] = view.now, choice
 
 
-def second(scores: Doubles, best: int) -> int | None:
-    """Who comes after the best; None: nobody."""
-    if len(scores) == 1:
-        return None
-    others = scores.copy()
-    others[best] = -np.inf
-    return int(others.argmax())
-
-
-def named(view: ClusterView, job: str, stage: int, chosen: str) -> str:
-    """A stage, with its job where that is not the one that was chosen."""
-    name = "stage " + view.jobs[job].spec.stages[stage].name
-    return name if job == chosen else f"{name} of job {job}"
+def _name(view: ClusterView, job: str, stage: int) -> str:
+    return f"stage {view.jobs[job].spec.stages[stage].name}"

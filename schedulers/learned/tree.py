@@ -8,7 +8,7 @@ executors the job may have then. A tree is a number (as a limit also `all`: ever
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -17,7 +17,7 @@ import numpy as np
 from schedulers.core.errors import InvalidTree, nearest
 from schedulers.learned import facts
 from schedulers.learned.facts import FACTS, FLAGS
-from schedulers.learned.graph import Action, Doubles, Graph, Ints
+from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.limits import candidates
 
 #: As many questions there may be, one below the other and in all.
@@ -46,49 +46,6 @@ class Trees(NamedTuple):
     stage: Tree
     limit: Tree
     about: str = ""
-
-
-class Walker:
-    """A tree as arrays, for many rows at once."""
-
-    def __init__(self, tree: Tree) -> None:
-        self._facts: list[int] = []
-        self._most: list[float] = []
-        self._next: list[tuple[int, int]] = []
-        self._values: list[float] = []
-        self._levels = self._add(tree)
-        self._table = np.array(self._facts), np.array(self._most), np.array(self._next)
-        self._leaves: Doubles = np.array(self._values)
-
-    def _add(self, tree: Tree) -> int:
-        """Append it; returns how deep it is."""
-        place = len(self._facts)
-        is_branch = isinstance(tree, Branch)
-        self._facts.append(tree.fact if isinstance(tree, Branch) else 0)
-        self._most.append(tree.most if isinstance(tree, Branch) else math.inf)
-        self._values.append(math.nan if isinstance(tree, Branch) else tree)
-        self._next.append((place, place))
-        if not is_branch:
-            return 0
-        assert isinstance(tree, Branch)
-        then = self._add(tree.then)
-        middle = len(self._facts)
-        other = self._add(tree.other)
-        self._next[place] = (place + 1, middle)
-        return 1 + max(then, other)
-
-    def best(self, rows: Doubles) -> int:
-        """The one of [rows, facts] with the highest value, the first of equals."""
-        return int(self._values_of(rows).argmax())
-
-    def _values_of(self, rows: Doubles) -> Doubles:
-        fact, most, following = self._table
-        each = np.arange(len(rows))
-        at: Ints = np.zeros(len(rows), np.intp)
-        for _ in range(self._levels):
-            at = following[at, (rows[each, fact[at]] > most[at]).astype(np.intp)]
-        found: Doubles = self._leaves[at]
-        return found
 
 
 def reasons(tree: Tree, row: Doubles) -> list[str]:
@@ -127,30 +84,32 @@ class Decider:
 
     def __init__(self, trees: Trees) -> None:
         self.trees = trees
-        self._job, self._stage = Walker(trees.job), Walker(trees.stage)
 
     def choose(self, graph: Graph) -> Answer:
         """The job, its stage, and the limit: of those that may be chosen the largest that is not above the tree's."""
-        jobs, of_job = facts.of_jobs(graph)
-        best = self._job.best(of_job)
-        job = int(jobs[best])
-        return self.within(graph, job, of_job[best])
-
-    def within(self, graph: Graph, job: int, of_job: Doubles) -> Answer:
-        """The same when the job is chosen already. of_job: its facts."""
-        rows, of_stage = facts.of_stages(graph.jobs[job])
-        both = np.hstack([np.broadcast_to(of_job, (len(rows), len(of_job))), of_stage])
-        at = self._stage.best(both)
-        return Answer(Action(job, int(rows[at]), limited(graph, job, value(self.trees.limit, both[at]))), both[at])
+        jobs, of_jobs = facts.of_jobs(graph)
+        first = _best(self.trees.job, of_jobs)
+        job = int(jobs[first])
+        rows, of_stages = facts.of_stages(graph.jobs[job])
+        known = np.hstack([np.tile(of_jobs[first], (len(rows), 1)), of_stages])
+        at = _best(self.trees.stage, known)
+        return Answer(Action(job, int(rows[at]), _limited(graph, job, value(self.trees.limit, known[at]))), known[at])
 
 
-def limited(graph: Graph, job: int, wanted: float) -> int:
+def _best(tree: Tree, rows: Doubles) -> int:
+    """The one of [rows, facts] with the highest value, the first of equals."""
+    # Plain numbers: for the few rows of most decisions that is several times as fast as the tree as arrays.
+    values = [value(tree, row) for row in rows.tolist()]
+    return values.index(max(values))
+
+
+def _limited(graph: Graph, job: int, wanted: float) -> int:
     """The largest limit for the job that may be chosen and is not above the wanted one, else the least."""
     least, *above = candidates(graph.jobs[job].least, graph.executors)
     return max((each for each in above if each <= wanted), default=least)
 
 
-def value(tree: Tree, row: Doubles) -> float:
+def value(tree: Tree, row: Doubles | Sequence[float]) -> float:
     """Of this row's leaf."""
     while isinstance(tree, Branch):
         tree = tree.then if row[tree.fact] <= tree.most else tree.other

@@ -1,4 +1,4 @@
-"""A network's weights as bytes: the safetensors format (a JSON header, then raw numbers), read without a pickle."""
+"""A network's weights as the bytes of a safetensors file, read without a pickle and without torch."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from schedulers.core.errors import InvalidWeights
 from schedulers.learned.graph import CLASS_FEATURES, JOB_FEATURES, NODE_FEATURES, Floats
 from schedulers.learned.guide import GUIDE_FEATURES
 from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES
 
-#: Goes up whenever weights of before mean something else: features, their scales, or how the parts are joined.
-VERSION: Final = 1
-#: A header longer than this is none.
-_HEADER: Final = 1 << 20
+#: Format of the files that `pack` writes: all metadata is the JSON value of one key, because safetensors writes several
+#: keys in a random order. Files of format 1 have a key for each entry.
+FORMAT: Final = 2
+_KEY: Final = "network"
+_PICKLES: Final = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -165,12 +168,10 @@ class Weights(msgspec.Struct, frozen=True, eq=False):
         return {key: int(value) for key, value in said.items() if value.isdecimal()}
 
 
-class _Entry(msgspec.Struct, frozen=True):
-    """What the header says of an array."""
+class _Header(msgspec.Struct, frozen=True):
+    """The header of a safetensors file without its arrays."""
 
-    dtype: str
-    shape: tuple[int, ...]
-    data_offsets: tuple[int, int]
+    metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict)
 
 
 def initial(architecture: Sizes, generator: np.random.Generator) -> Weights:
@@ -185,85 +186,73 @@ def initial(architecture: Sizes, generator: np.random.Generator) -> Weights:
 
 
 def pack(weights: Weights) -> bytes:
-    """The file."""
-    entries: dict[str, Any] = {
-        "__metadata__": {
-            **weights.about,
-            "format": str(VERSION),
-            "kind": weights.architecture.kind,
-            "architecture": msgspec.json.encode(weights.architecture).decode(),
-            "node_features": " ".join(weights.architecture.nodes),
-            "job_features": " ".join(weights.architecture.jobs),
-        }
+    """The file. Equal weights give equal bytes."""
+    network = {
+        **weights.about,
+        "format": str(FORMAT),
+        "kind": weights.architecture.kind,
+        "architecture": msgspec.json.encode(weights.architecture).decode(),
+        "node_features": " ".join(weights.architecture.nodes),
+        "job_features": " ".join(weights.architecture.jobs),
     }
-    at, blobs = 0, []
-    for name, array in weights.arrays.items():
-        blobs.append(np.ascontiguousarray(array, "<f4").tobytes())
-        entries[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": (at, at + len(blobs[-1]))}
-        at += len(blobs[-1])
-    header = msgspec.json.encode(entries)
-    header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header + b"".join(blobs)
+    # The library reads memory as it lies, so arrays have to be contiguous.
+    arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in weights.arrays.items()}
+    return save(arrays, {_KEY: msgspec.json.encode(network).decode()})
 
 
 def unpack(data: bytes, name: str) -> Weights:
     """Weights of a file's bytes; name: what messages call it. Raises InvalidWeights."""
-    header, body = _header(data, name)
-    about = header.pop("__metadata__", None)
-    if not isinstance(about, dict) or "format" not in about:
+    if data.startswith(_PICKLES):
+        raise InvalidWeights(f"{name}: this is a pickle or an archive, as torch.save writes; weights are safetensors")
+    try:
+        arrays = load(data)
+        about = _metadata(data)
+    except (SafetensorError, KeyError, ValueError) as error:
+        why = f"{len(data):,} bytes that are no weights, or only their beginning: {error}"
+        raise InvalidWeights(f"{name}: {why}") from None
+    if "format" not in about:
         raise InvalidWeights(f"{name}: these are weights of something else (no 'format' in the header's metadata)")
     architecture = _architecture(about, name)
     shapes = architecture.shapes()
-    if differing := sorted(header.keys() ^ shapes.keys()):
+    if differing := sorted(arrays.keys() ^ shapes.keys()):
         raise InvalidWeights(f"{name}: its arrays are not those of its architecture, beginning with '{differing[0]}'")
-    arrays = {array: _array(array, header[array], shape, body, name) for array, shape in shapes.items()}
+    for array, shape in shapes.items():
+        found = arrays[array]
+        if found.dtype != np.float32 or found.shape != shape:
+            raise InvalidWeights(
+                f"{name}: '{array}' is {found.dtype} {found.shape}; its architecture says float32 {shape}"
+            )
+        if not np.isfinite(found).all():
+            raise InvalidWeights(f"{name}: '{array}' has numbers that are none (NaN or infinite)")
     own = ("format", "kind", "architecture", "node_features", "job_features")
-    return Weights(architecture, arrays, {key: str(value) for key, value in about.items() if key not in own})
+    return Weights(
+        architecture,
+        {array: arrays[array] for array in shapes},
+        {key: value for key, value in about.items() if key not in own},
+    )
 
 
-def _header(data: bytes, name: str) -> tuple[dict[str, Any], bytes]:
+def _metadata(data: bytes) -> dict[str, str]:
+    """The metadata of a file that `load` has read; the library itself gives it for files on a disk alone."""
     size = int.from_bytes(data[:8], "little")
-    if data[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
-        raise InvalidWeights(f"{name}: this is a pickle or an archive, as torch.save writes; weights are safetensors")
-    if len(data) < 8 or size > min(_HEADER, len(data) - 8):
-        raise InvalidWeights(f"{name}: {len(data):,} bytes that are no weights, or only their beginning")
-    try:
-        header = msgspec.json.decode(data[8 : 8 + size], type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise InvalidWeights(f"{name}: no header of weights: {error}") from None
-    return header, data[8 + size :]
+    metadata = msgspec.json.decode(data[8 : 8 + size], type=_Header).metadata
+    return msgspec.json.decode(metadata[_KEY], type=dict[str, str]) if _KEY in metadata else metadata
 
 
-def _architecture(about: Mapping[str, Any], name: str) -> Sizes:
-    if about["format"] != str(VERSION):
-        raise InvalidWeights(f"{name}: weights of format {about['format']}; this version reads {VERSION}")
-    kind = _KINDS.get(str(about.get("kind", Architecture.kind)))  # files of before say none
+def _architecture(about: Mapping[str, str], name: str) -> Sizes:
+    if about["format"] not in ("1", str(FORMAT)):
+        raise InvalidWeights(f"{name}: weights of format {about['format']}; this version reads 1 to {FORMAT}")
+    kind = _KINDS.get(about.get("kind", Architecture.kind))  # the first files of format 1 say none
     if kind is None:
         raise InvalidWeights(f"{name}: weights for '{about['kind']}'; there are networks of {' and '.join(_KINDS)}")
     for key, features in (("node_features", kind.nodes), ("job_features", kind.jobs)):
         if about.get(key) != " ".join(features):
             raise InvalidWeights(f"{name}: {key} '{about.get(key)}'; this version has '{' '.join(features)}'")
     try:
-        found = msgspec.json.decode(str(about.get("architecture")), type=kind)
+        found = msgspec.json.decode(about.get("architecture", ""), type=kind)
     except msgspec.DecodeError as error:
         raise InvalidWeights(f"{name}: an architecture that is not known here: {error}") from None
     sizes = (found.embedding, *found.hidden, *found.heads)
     if not found.hidden or not found.heads or not all(1 <= size <= 4096 for size in sizes):
         raise InvalidWeights(f"{name}: an architecture with layers of {sizes}; each has 1 to 4096 numbers")
     return found
-
-
-def _array(array: str, entry: Any, shape: tuple[int, ...], body: bytes, name: str) -> Floats:
-    try:
-        found = msgspec.convert(entry, _Entry)
-    except msgspec.ValidationError as error:
-        raise InvalidWeights(f"{name}: '{array}': {error}") from None
-    if (found.dtype, found.shape) != ("F32", shape):
-        raise InvalidWeights(f"{name}: '{array}' is {found.dtype} {found.shape}; its architecture says F32 {shape}")
-    start, end = found.data_offsets
-    if end - start != 4 * math.prod(shape) or not 0 <= start <= end <= len(body):
-        raise InvalidWeights(f"{name}: '{array}' lies beyond the file's end; it was cut off or damaged")
-    numbers = np.frombuffer(body[start:end], "<f4").reshape(shape).astype(np.float32)
-    if not np.isfinite(numbers).all():
-        raise InvalidWeights(f"{name}: '{array}' has numbers that are none (NaN or infinite)")
-    return numbers

@@ -14,7 +14,7 @@ from schedulers.learned import shelf
 from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.network import Network, Scores, best_of, log_probabilities
-from schedulers.learned.said import Choice, Sayings, named, second
+from schedulers.learned.said import Sayings
 
 if TYPE_CHECKING:
     from schedulers.core.state import JobState
@@ -84,14 +84,11 @@ class Decima(Dispatch):
         return int(np.searchsorted(chances, drawn, side="right"))
 
     def _remember(self, view: ClusterView, graph: Graph, scores: Scores, best: int, limit: int) -> None:
-        def stage(index: int) -> str:
+        def place(index: int) -> tuple[str, int]:
             job = graph.jobs[scores.jobs[index]]
-            return named(view, job.name, int(job.stages[scores.rows[index]]), chosen)
+            return job.name, int(job.stages[scores.rows[index]])
 
-        chosen, other = graph.jobs[scores.jobs[best]].name, second(scores.stages, best)
-        said, score = (None, 0.0) if other is None else (stage(other), scores.stages[other])
-        choice = Choice(stage(best), scores.stages[best], said, score, f"; limit {limit}")
-        self._sayings.note(view, chosen, choice, graph.amounts)
+        self._sayings.note(view, scores.stages, best, place, graph.amounts, f"; limit {limit}")
 
 
 def _named(params: Decima.Params) -> str:

@@ -13,7 +13,7 @@ from schedulers.learned.network import best_of
 from schedulers.learned.next_stage import NextStage
 from schedulers.learned.order_network import OrderNetwork
 from schedulers.learned.routes import Choices
-from schedulers.learned.said import Choice, Sayings, named, second
+from schedulers.learned.said import Sayings
 
 if TYPE_CHECKING:
     from schedulers.core.state import JobState
@@ -53,10 +53,8 @@ class Lachesis(NextStage):
         return self._sayings.about(job.id)
 
     def _remember(self, view: ClusterView, choices: Choices, rows: np.ndarray, scores: np.ndarray, best: int) -> None:
-        def stage(index: int) -> str:
-            job, number = choices.place(int(rows[index]))
-            return named(view, choices.routes[job].name, number, chosen)
+        def place(index: int) -> tuple[str, int]:
+            job, stage = choices.place(int(rows[index]))
+            return choices.routes[job].name, stage
 
-        chosen, other = choices.routes[choices.place(int(rows[best]))[0]].name, second(scores, best)
-        said, score = (None, 0.0) if other is None else (stage(other), float(scores[other]))
-        self._sayings.note(view, chosen, Choice(stage(best), float(scores[best]), said, score), choices.amounts)
+        self._sayings.note(view, scores, best, place, choices.amounts)

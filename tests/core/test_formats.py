@@ -47,8 +47,9 @@ def test_a_log_of_format_2_replays_to_itself() -> None:
     assert replay(lines) == lines
 
 
-def test_weights_of_format_1_are_read_whole() -> None:
-    found, made = unpack((DATA / "weights-1.safetensors").read_bytes(), "w"), stored.weights()
+@pytest.mark.parametrize("number", [1, 2])
+def test_weights_of_any_format_are_read_whole(number: int) -> None:
+    found, made = unpack((DATA / f"weights-{number}.safetensors").read_bytes(), "w"), stored.weights()
     assert found.architecture == made.architecture
     assert found.arrays.keys() == made.arrays.keys()
     assert all(np.array_equal(found.arrays[name], array) for name, array in made.arrays.items())

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 import schedulers.learned
 from schedulers.core.errors import InvalidWeights
@@ -32,7 +33,21 @@ def with_header(change: Callable[[dict[str, Any]], object]) -> bytes:
 
 
 def about(**said: str) -> bytes:
-    return with_header(lambda header: header["__metadata__"].update(said))
+    """The file with other metadata."""
+
+    def change(header: dict[str, Any]) -> None:
+        network = msgspec.json.decode(header["__metadata__"]["network"])
+        header["__metadata__"]["network"] = msgspec.json.encode(network | said).decode()
+
+    return with_header(change)
+
+
+def with_arrays(change: Callable[[dict[str, Any]], object]) -> bytes:
+    """The file with other arrays, written whole."""
+    arrays = dict(WEIGHTS.arrays)
+    change(arrays)
+    size = int.from_bytes(FILE[:8], "little")
+    return save(arrays, msgspec.json.decode(FILE[8 : 8 + size])["__metadata__"])
 
 
 def test_what_was_packed_is_unpacked() -> None:
@@ -40,6 +55,12 @@ def test_what_was_packed_is_unpacked() -> None:
     assert (found.architecture, found.about) == (WEIGHTS.architecture, {"seed": "7"})
     assert found.arrays.keys() == WEIGHTS.arrays.keys()
     assert all((found.arrays[name] == array).all() for name, array in WEIGHTS.arrays.items())
+
+
+def test_equal_weights_are_equal_bytes() -> None:
+    assert {pack(msgspec.structs.replace(WEIGHTS, about={"a": "1", "b": "2", "c": "3"})) for _ in range(20)} == {
+        pack(msgspec.structs.replace(WEIGHTS, about={"a": "1", "b": "2", "c": "3"}))
+    }
 
 
 @pytest.mark.parametrize(("name", "parameters"), [("decima", 12_724), ("released", 5_186)])
@@ -51,22 +72,22 @@ def test_the_networks_are_as_large_as_their_docs_say(name: str, parameters: int)
     ("data", "message"),
     [
         (b"", "w: 0 bytes that are no weights, or only their beginning"),
-        (FILE[:-1], "'limit.3.bias' lies beyond the file's end; it was cut off or damaged"),
+        (FILE[:-1], "24,511 bytes that are no weights, or only their beginning"),
         (FILE[:100], "100 bytes that are no weights, or only their beginning"),
         (pickle.dumps({"a": 1}), "this is a pickle or an archive, as torch.save writes; weights are safetensors"),
         (b"PK\x03\x04" + bytes(20), "this is a pickle or an archive"),
-        ((9).to_bytes(8, "little") + b"{" + bytes(20), "no header of weights: "),
+        ((9).to_bytes(8, "little") + b"{" + bytes(20), "29 bytes that are no weights, or only their beginning"),
         (with_header(lambda header: header.pop("__metadata__")), "these are weights of something else"),
-        (about(format="0"), "weights of format 0; this version reads 1"),
+        (about(format="0"), "weights of format 0; this version reads 1 to 2"),
         (about(node_features="to_start work"), "node_features 'to_start work'; this version has 'to_start work dur"),
         (about(architecture='{"kind":"x"}'), "an architecture that is not known here: "),
         (about(architecture='{"embedding":0,"hidden":[1],"heads":[1]}'), "an architecture with layers of (0, 1, 1)"),
-        (about(architecture='{"embedding":9,"hidden":[16,8],"heads":[32,16,8],"summaries":false}'), "is F32 "),
-        (with_header(lambda header: header.pop("stage.0.bias")), "beginning with 'stage.0.bias'"),
-        (with_header(lambda header: header["stage.0.bias"].update(dtype="F64")), "'stage.0.bias' is F64 "),
+        (about(architecture='{"embedding":9,"hidden":[16,8],"heads":[32,16,8],"summaries":false}'), "is float32 "),
+        (with_arrays(lambda arrays: arrays.pop("stage.0.bias")), "beginning with 'stage.0.bias'"),
+        (with_arrays(lambda arrays: arrays.update({"stage.0.bias": np.zeros(32)})), "'stage.0.bias' is float64 (32,)"),
         (
             with_header(lambda header: header["stage.0.bias"].update(data_offsets=["a", 4])),
-            "'stage.0.bias': Expected `int`",
+            "24,504 bytes that are no weights, or only their beginning",
         ),
     ],
 )
