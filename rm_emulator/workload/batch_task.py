@@ -147,7 +147,7 @@ def _chosen(frame: pl.DataFrame, options: BatchParams) -> pl.DataFrame:
 def _demands(options: BatchParams) -> Demands:
     (machine,) = machine_steps(options, "memory")
 
-    @cache
+    @cache  # millions of stages have a few thousand different demands
     def demand(cpu: float, fraction: float) -> Vector:
         return max(1, -int(-cpu * 10 // 1)), part_of(fraction, machine)
 

@@ -310,6 +310,7 @@ def _text_columns(path: Path, data: bytes, names: list[str], whole: NDArray[np.i
     decoded(path, data)
     data = data.removeprefix(b"\xef\xbb\xbf")
     skip = int(whole[0]) - 1
+    # Without bad lines the bytes go to polars as they are; the split below needs several times the memory.
     if len(whole) != whole[-1] - skip or data.count(b"\n") + 1 != whole[-1]:
         every = data.split(b"\n")
         data, skip = b"\n".join([every[line - 1] for line in whole.tolist()]), 0

@@ -88,7 +88,7 @@ def _parents(names: list[str], unresolved: Counter[str]) -> list[tuple[int, ...]
         unresolved[_ABSENT] += sum(number not in by_number for number in wanted)
         resolved.append(tuple(sorted(i for number in wanted for i in by_number.get(number, ()))))
     try:
-        if any(resolved):  # most jobs have no order at all: the search for a cycle is not for free
+        if any(resolved):  # most jobs have no order, so the search for a cycle is saved
             TopologicalSorter(dict(enumerate(resolved))).prepare()
     except CycleError:
         unresolved[_CYCLIC] += 1

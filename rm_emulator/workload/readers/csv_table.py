@@ -264,6 +264,7 @@ class _Cells:
         extra = {name[4:]: name for name in positions if name.startswith("res:")}
         self._demand_columns = [name for name in ("cpu", "memory", *extra.values()) if name in positions]
         reads: dict[str, _Read[Any]] = {"weight": _weight, "submit": self._moment}
+        # Most tables have few columns of the whole job: absent columns are dropped here, not asked for on every row.
         self._facts = [(column, reads.get(column)) for column in _OF_JOB if column in positions]
         self.resources = Resources().extended(extra)
         self._demands: dict[tuple[str, ...], tuple[Vector, bool]] = {}
@@ -338,7 +339,7 @@ class _Cells:
         return round(ms)
 
     def _moment(self, text: str, column: str) -> int:
-        """A point in time in ms: a number in the unit, or ISO 8601 (UTC without a zone). Raises BadRow for mixed kinds."""
+        """A point in time in ms: a number in the unit, or ISO 8601 (UTC without a zone). Raises BadRow for a mix."""
         is_number = plain(text) is not None
         moment = _finite(text, column) if is_number else instant(text, column)
         first = self._first_submit = self._first_submit or (is_number, self.line, text)
@@ -393,6 +394,8 @@ class _Cells:
     def _demand(self) -> Vector:
         """The demand of a task; 1 CPU for a row without demands."""
         texts = tuple(self.text(column) for column in self._demand_columns)
+        # Demands recur from row to row: each set of cells is parsed only on its first row, except for wrong cells,
+        # whose mistakes are noted on every row.
         if texts not in self._demands:
             before = self._issues.count
             steps = dict.fromkeys(self.resources.names, 0)
