@@ -1,7 +1,7 @@
-"""From rows of a `batch_task` table (Alibaba 2017 and 2018) to jobs: what the two readers share.
+"""From rows of a `batch_task` table (Alibaba 2017 and 2018) to jobs: the common part of the two readers.
 
-Both tables have one row per task of a job, which is a *stage* here, with its number of instances (*tasks*
-here) and one start and end for all of them. Run times of single instances are not in them.
+Both tables have a row per task of a job (a *stage* here), with its number of instances (*tasks* here) and a common
+start and end of all instances. Run times of single instances are not in the tables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from schedulers.core.resources import Vector
 
 
 class _Row(NamedTuple):
-    """One stage: times in s, CPU in hundredths of a core, memory as a fraction of a machine's."""
+    """A stage: times in s, CPU in hundredths of a core, memory as a fraction of a machine's."""
 
     job: str
     submit: int
@@ -65,13 +65,13 @@ class BatchParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def is_batch_task(head: bytes, *, columns: int, status: int) -> bool:
-    """Whether the first rows have so many columns, and the last of them a status at that place."""
+    """Whether the first rows have so many columns, and the last row has a status in column `status` (from 0)."""
     rows = [line.split(b",") for line in head.splitlines()[:3]]
     return bool(rows) and all(len(row) == columns for row in rows) and rows[-1][status].strip() in _STATUSES
 
 
 def finished(path: Path, columns: tuple[Column, ...], options: BatchParams) -> tuple[pl.DataFrame, list[str]]:
-    """The rows of finished stages whose times and demands are known, in the file's order; what was left out.
+    """The rows of finished stages with known times and demands, in the file's order, and notes on rows left out.
 
     columns: with our names job, stage, tasks, start, end (s), cpu (hundredths of a core), and a memory.
     Raises TraceError.
@@ -106,9 +106,9 @@ def assemble(
 ) -> Trace:
     """Jobs in order of arrival, the first at 0.
 
-    frame: what `finished` gives, with mem_fraction, a fraction of a machine's memory.
-    A job arrives when its first stage starts: the tables do not say when it was submitted.
-    Raises TraceError when no job is left.
+    frame: the rows of `finished`, with mem_fraction, a fraction of a machine's memory.
+    A job arrives when its first stage starts, because the tables hold no times of submission.
+    Raises TraceError for a table without a job to read.
     """
     notes = list(notes)
     frame = _chosen(frame, options)
@@ -147,7 +147,7 @@ def _chosen(frame: pl.DataFrame, options: BatchParams) -> pl.DataFrame:
 def _demands(options: BatchParams) -> Demands:
     (machine,) = machine_steps(options, "memory")
 
-    @cache
+    @cache  # millions of stages have a few thousand different demands
     def demand(cpu: float, fraction: float) -> Vector:
         return max(1, -int(-cpu * 10 // 1)), part_of(fraction, machine)
 

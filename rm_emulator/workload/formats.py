@@ -33,25 +33,23 @@ from schedulers.core.registry import NoParams, Registry
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader gives back.
-
-    profiles: measured TPC-H durations that the workload's `Waves` refer to, or None.
-    notes: what was left out or assumed, each with its count, one sentence per entry.
-    mapping: where each column came from, as `mapping` reads it; empty where the file's columns were ours.
-    """
+    """A reader's result."""
 
     workload: Workload
     profiles: TpchProfiles | None = None
+    """Measured TPC-H durations for the workload's `Waves`, or None."""
     notes: tuple[str, ...] = ()
+    """Rows left out and assumptions, a sentence with its count per entry."""
     mapping: dict[str, str] = {}
+    """Source of each column, in the form of the setting `map`; empty for a file with the format's own columns."""
 
 
 class TraceFormat(Protocol):
-    """What a format class offers. Its settings are a frozen struct `Params` inside the class."""
+    """The interface of a format class. The settings are a frozen struct `Params` inside the class."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What a file of the format holds; a plain class attribute will do."""
+        """The columns of a file of the format; a plain class attribute will do."""
         ...
 
     @staticmethod
@@ -91,7 +89,7 @@ def describe(name: str) -> dict[str, Any]:
 def options_from_text(name: str, settings: Iterable[str]) -> dict[str, Any]:
     """`["cov=0.2", "limit=100"]` from a command line as checked values of the format's settings.
 
-    Lists are comma-separated. Raises UnknownName, and InvalidParameters that names the setting and the value.
+    Lists are comma-separated. Raises UnknownName, and InvalidParameters with the name of the setting and the value.
     """
     entry = FORMATS.entry(name)
     fields = {field.encode_name: field for field in msgspec.structs.fields(entry.params)}
@@ -109,9 +107,9 @@ def options_from_text(name: str, settings: Iterable[str]) -> dict[str, Any]:
 def settings(
     name: str, texts: Iterable[str], *, skip_bad_rows: bool = False, mapping: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The options of a command line: settings as text, and those that have an option of their own.
+    """The options of a command line: settings as text, and settings with an option of their own.
 
-    Raises as `options_from_text`, and InvalidParameters where the format has no rows to leave out or columns to map.
+    Raises as `options_from_text`, and InvalidParameters for a format without rows to leave out or columns to map.
     """
     options = options_from_text(name, texts)
     known = {field.encode_name for field in msgspec.structs.fields(FORMATS.entry(name).params)}
@@ -124,14 +122,14 @@ def settings(
 
 
 def unknown_setting(name: str, key: str, known: list[str]) -> str:
-    """The message for a setting that a format does not have."""
+    """The message for a setting unknown to a format."""
     near = nearest(key, known)
     hint = f", did you mean '{near}'?" if near else ""
     return f"trace format '{name}' has no setting '{key}'{hint} (it has: {', '.join(known) or 'none'})"
 
 
 def _from_text(name: str, field: msgspec.structs.FieldInfo, text: str) -> Any:
-    """The value as text, and when that does not fit the setting's type, as a comma-separated list."""
+    """The value as text, or as a comma-separated list where the text does not fit the setting's type."""
     parts = [part.strip() for part in text.split(",")]
     wrong = ""
     for candidate in (text, parts):
@@ -156,7 +154,7 @@ def read(name: str, path: Path | str, options: Mapping[str, Any] | None = None) 
 
 
 def _read_by_plugin(cls: type[TraceFormat], name: str, path: Path, params: Any) -> Trace:
-    """As `cls.read`, but what is wrong with the reader itself is said of it."""
+    """`cls.read` of a plug-in; errors of the reader itself are reported as the plug-in's."""
     try:
         trace = cls.read(path, params)
     except (UserError, MemoryError):
@@ -169,7 +167,7 @@ def _read_by_plugin(cls: type[TraceFormat], name: str, path: Path, params: Any) 
 
 
 def guess(path: Path) -> str:
-    """The format that a file or folder is in, by its first bytes. Raises TraceError where none or several fit."""
+    """The format of a file or folder, by the first bytes. Raises TraceError where no format or several fit."""
     start = b"" if path.is_dir() else head(path)
     looks = [(entry.name, getattr(entry.cls, "recognises", None)) for entry in FORMATS]
     fitting = [name for name, recognises in looks if recognises is not None and recognises(path, start)]
@@ -187,7 +185,7 @@ def is_scenario(path: Path) -> bool:
 def opened(path: Path, name: str | None = None, texts: Iterable[str] = (), *, skip_bad_rows: bool = False) -> Trace:
     """A stored workload, or a trace of the named format (guessed when None) with a command line's settings.
 
-    Raises TraceError when there is none, and what `settings` does.
+    Raises TraceError for a path without a trace, and the errors of `settings`.
     """
     if name is None and storage.is_stored(path):
         return stored(path)
@@ -197,7 +195,7 @@ def opened(path: Path, name: str | None = None, texts: Iterable[str] = (), *, sk
 
 
 def stored(path: Path | str) -> Trace:
-    """What `convert` wrote. Raises TraceError when the folder does not hold it."""
+    """The workload in a folder written by `convert`. Raises TraceError for other folders."""
     workload, profiles = storage.load(path), storage.load_profiles(path)
     if profiles is None and workload.uses_waves:
         profiles = builtin_profiles()
@@ -214,7 +212,7 @@ def convert(
 ) -> Trace:
     """Read `path` in the named format and store the workload in the folder `output` (see `storage.save`).
 
-    Raises what `read` and `storage.save` raise; on any error nothing is left at `output`.
+    Raises the errors of `read` and `storage.save`; on any error nothing is left at `output`.
     """
     storage.check_target(output, overwrite=overwrite)
     trace = read(name, path, options)

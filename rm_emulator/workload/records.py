@@ -1,6 +1,6 @@
-"""From the records of a cluster's log to jobs: cells that are read or refused, times of all sorts, order of arrival.
+"""From the records of a cluster's log to jobs: cells read or refused, times of all sorts, order of arrival.
 
-Shared by the readers of logs that hold one job, task or event per row.
+Shared by the readers of logs with a job, task or event per row.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RecordParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class LogParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of the readers of logs that say how a job ended."""
+    """Settings of the readers whose logs say how a job ended."""
 
     only_completed: Annotated[
         bool, msgspec.Meta(description="leave out what failed, was killed or ran out of time; it held its room too")
@@ -73,7 +73,7 @@ def number(text: str, column: str, *, low: float = 0, high: float = MAX_MS) -> f
 
 
 def plain(text: str) -> float | None:
-    """The number that a text is, None where it is none; what only Python takes for one (1_000, ٣) is none."""
+    """The number in a text, None for other text, and for the numbers of Python alone (1_000, ٣)."""
     try:
         return float(text) if text.isascii() and "_" not in text else None
     except ValueError:
@@ -81,7 +81,8 @@ def plain(text: str) -> float | None:
 
 
 def whole(text: str, column: str, *, low: float = 0, high: float = MAX_MS) -> int:
-    """A whole number between the bounds; it may be written '65.0'. Raises BadRow."""
+    """A whole number between the bounds; '65.0' is accepted. Raises BadRow."""
+    # Nearly every cell is plain digits: this path needs no float and no search for the reason of a refusal.
     if text.isascii() and text.isdecimal() and len(text) < 16:
         value = int(text)
         if low <= value <= high:
@@ -105,7 +106,7 @@ def clock(text: str, column: str) -> float:
 
 
 def instant(text: str, column: str) -> float:
-    """Milliseconds since 1970 of an ISO 8601 date and time (UTC unless it says), or of seconds. Raises BadRow."""
+    """Milliseconds since 1970 of an ISO 8601 date and time (UTC without a zone), or of seconds. Raises BadRow."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -132,7 +133,7 @@ def steps(name: str, quantity: str | int | float | Fraction, column: str) -> int
 
 
 def machine_steps(options: RecordParams, *names: str) -> tuple[int, ...]:
-    """What a machine has of each resource, by the settings `machine_NAME`. Raises InvalidParameters."""
+    """A machine's capacity of each resource in steps, by the settings `machine_NAME`. Raises InvalidParameters."""
     sizes = []
     for name in names:
         try:
@@ -143,12 +144,12 @@ def machine_steps(options: RecordParams, *names: str) -> tuple[int, ...]:
 
 
 def part_of(fraction: float, size: int) -> int:
-    """A fraction of a machine's steps, rounded up; at least one, for a request of nothing too."""
+    """A fraction of a machine's steps, rounded up, at least 1: a request of nothing counts as a step, too."""
     return max(1, -int(-Fraction(fraction) * size // 1))
 
 
 def shown(text: str, limit: int = 40) -> str:
-    """A cell as a message shows it."""
+    """A cell as messages show cells: cut to `limit` characters."""
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
@@ -157,7 +158,7 @@ def table(
 ) -> Iterator[tuple[int, Cell]]:
     """(line, cell by the column's name) of each row below a header line; letters of either case, trimmed.
 
-    needed: columns that must be there; of a tuple one. A cell of a column that is not there is ''. Rows of another
+    needed: names of required columns; a tuple holds alternatives. A cell of an absent column is ''. Rows of another
     width are bad. Raises TraceError.
     """
     rows = csv_rows(path, delimiter, quoting=quoting)
@@ -194,9 +195,9 @@ def _columns(header: Sequence[str], needed: Iterable[str | tuple[str, ...]], pat
 
 
 def items(path: Path, *keys: str) -> list[msgspec.Raw]:
-    """The entries of a JSON document's list, each still to be decoded; keys: where it is, [] where that is null.
+    """The entries of a JSON document's list, each still to be decoded; [] for null. keys: the path of the list.
 
-    Raises TraceError for what is no JSON, and no list there.
+    Raises TraceError for text other than JSON, and for a path without a list.
     """
     document: msgspec.Raw | bytes = read_bytes(path)
     where = ".".join(keys)
@@ -216,7 +217,7 @@ def items(path: Path, *keys: str) -> list[msgspec.Raw]:
 
 
 def item(raw: msgspec.Raw, kind: type[T]) -> T:
-    """One entry. Raises BadRow that names the field."""
+    """An entry, decoded. Raises BadRow with the name of the field."""
     try:
         return msgspec.json.decode(raw, type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -228,9 +229,9 @@ def item(raw: msgspec.Raw, kind: type[T]) -> T:
 
 
 class Log:
-    """A log on its way to jobs: rows that cannot be read, and by a sentence what is left out or assumed.
+    """A log on its way to jobs: unreadable rows, and counts of rows left out or assumed, each with its sentence.
 
-    line: of the row that is read.
+    line: the line of the current row.
     """
 
     def __init__(self, path: Path, options: RecordParams) -> None:
@@ -243,7 +244,7 @@ class Log:
     def each(
         self, rows: Iterable[tuple[int | None, R]], read: Callable[[R], T | None], file: Path | None = None
     ) -> list[T]:
-        """What `read` makes of each (line, row), where it makes something; rows that it refuses with BadRow are bad."""
+        """The results of `read` for each (line, row), without None; rows refused with BadRow are bad rows."""
         made = []
         for self.line, row in rows:
             try:
@@ -256,21 +257,21 @@ class Log:
         return made
 
     def once(self, what: str, key: str, column: str) -> None:
-        """Raises BadRow for a key that an earlier row has, and names its line."""
+        """Raises BadRow for the key of an earlier row, and names the earlier line."""
         first = self._first.setdefault(key, self.line)
         if first != self.line:
             raise BadRow(f"{what} '{shown(key)}' is there already, on line {first}", column)
 
     def count(self, sentence: str, count: int = 1) -> None:
-        """One more of what the sentence says."""
+        """Raise the count of a sentence."""
         self._counts[sentence] += count
 
     def trace(
         self, entries: Sequence[WorkloadJob], *, source: str, assumed: Sequence[str], resources: Resources | None = None
     ) -> Trace:
-        """What a reader gives back: jobs in order of arrival, and what was left out (in order of mention) and assumed.
+        """A reader's trace: jobs in order of arrival, and notes on rows left out (in order of mention) and assumptions.
 
-        Raises TraceError for bad rows that are not left out, and when no job is left.
+        Raises TraceError for bad rows unless bad rows are left out, and for a trace without a job.
         """
         self.bad.check(rows=len(entries))
         counted = (f"{sentence}: {count:,}" for sentence, count in self._counts.items() if count)
@@ -287,28 +288,28 @@ class Log:
 
 
 def runtimes(ms: Sequence[int]) -> RunTimes:
-    """Of single tasks; one for all where they do not differ."""
+    """Run times of single tasks, in ms; a single value for all where all are equal."""
     return Fixed(ms[0]) if min(ms) == max(ms) else PerTask(tuple(ms))
 
 
 def to_ms(seconds: float) -> int:
-    """A run time in ms; what took less than its log can show took half of a second."""
+    """A run time in ms; a run time of 0, below the log's resolution, counts as INSTANT_MS."""
     return max(1, round(seconds * 1000)) if seconds > 0 else INSTANT_MS
 
 
 def demand(resources: Resources, quantities: Quantities, column: str) -> Vector:
-    """A vector of named quantities, rounded up, that asks for something: a core where nothing else is said."""
+    """A vector of named quantities, rounded up; an empty demand becomes a core."""
     vector = tuple(steps(name, quantities.get(name, 0), column) for name in resources.names)
     return vector if any(vector) else (1000, *vector[1:])
 
 
 def entry(job: Job, submit_ms: float, times: Sequence[RunTimes]) -> WorkloadJob:
-    """A job that arrives at a time of its log; `Log.trace` moves the first one to 0."""
+    """A job that arrives at a time of its log; `Log.trace` moves the first arrival to 0."""
     return WorkloadJob(job=job, submit_ms=round(submit_ms), runtimes=tuple(times))
 
 
 def distinct(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """The stages of a job, where several have one name each with its number behind it."""
+    """The stages of a job; stages of equal names have their number behind the name."""
     names = Counter(stage.name for stage in stages)
     return tuple(
         stage if names[stage.name] == 1 else msgspec.structs.replace(stage, name=f"{stage.name}-{number}")
@@ -317,7 +318,7 @@ def distinct(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 
 
 def single(name: str, tasks: int, demand: Vector, *, hint_ms: int | None = None, gang: bool = False) -> tuple[Stage]:
-    """The stages of a job that has one."""
+    """The stages of a job with a single stage."""
     return (Stage(name=name, tasks=tasks, demand=demand, hint_ms=hint_ms, gang=gang and tasks > 1),)
 
 

@@ -1,7 +1,7 @@
-"""Bytes, lines and columns of trace files, with the line number of everything that is wrong.
+"""Bytes, lines and columns of trace files, with the line number of every mistake.
 
-Shared by the readers: unpacking within limits, text line by line, comma-separated tables, and what becomes of
-rows that cannot be read. A file is never held whole unless its format needs it (`read_bytes`).
+Shared by the readers: unpacking within limits, text line by line, comma-separated tables, and the fate of
+unreadable rows. A file is never held whole unless its format needs the whole (`read_bytes`).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def opened(path: Path) -> io.BufferedReader:
-    """Its bytes as they are. Raises TraceError with one issue when it is missing, no regular file or unreadable."""
+    """A file's raw bytes. Raises TraceError with a single issue for a missing, irregular or unreadable file."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -105,9 +105,10 @@ def opened(path: Path) -> io.BufferedReader:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file's content, unpacked when it is gzip.
+    """The file's content, gzip unpacked.
 
-    Raises TraceError with one issue when it is missing, a folder, empty, unreadable, too large or a damaged gzip file.
+    Raises TraceError with a single issue for a file that is missing, a folder, empty, unreadable, too large or damaged
+    gzip.
     """
     with io.BufferedReader(_Unpacked(path), _CHUNK) as stream:
         data = stream.read()
@@ -117,16 +118,16 @@ def read_bytes(path: Path) -> bytes:
 
 
 def head(path: Path, size: int = 65536) -> bytes:
-    """The first bytes, unpacked; what there is before damage. Raises TraceError when it cannot be opened."""
+    """The first bytes, unpacked, up to any damage. Raises TraceError for a file that cannot be opened."""
     with io.BufferedReader(_Unpacked(path), size) as stream:
         return stream.read(size)
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines with their ends, one at a time, without a byte-order mark.
+    """The lines with their ends, line by line, without a byte-order mark.
 
-    Raises TraceError for what `read_bytes` does, a line that is too long, and bytes that are not UTF-8 (named
-    with their line).
+    Raises TraceError as `read_bytes` does, for a line above MAX_LINE, and for bytes outside UTF-8 (named with their
+    line).
     """
     empty = True
     head(path, _ANY_RATIO + _CHUNK)  # damage and what no table packs are told before millions of rows are read
@@ -145,7 +146,7 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def _not_text(path: Path) -> TraceError:
-    """Says where the bytes are that are not UTF-8, by a second look."""
+    """The error that names the line of the first bytes outside UTF-8; reads the file a second time to find the line."""
     with io.BufferedReader(_Unpacked(path), _CHUNK) as stream:
         for number, line in enumerate(stream, start=1):
             try:
@@ -156,7 +157,7 @@ def _not_text(path: Path) -> TraceError:
 
 
 def csv_rows(path: Path, delimiter: str = ",", *, quoting: bool = True) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) of each row that is not empty, the header among them. Raises TraceError."""
+    """(line, cells) of each row with text in it, the header included. Raises TraceError."""
     csv.field_size_limit(MAX_LINE)
     reader = csv.reader(
         lines(path), delimiter=delimiter, strict=True, quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
@@ -177,7 +178,7 @@ def csv_rows(path: Path, delimiter: str = ",", *, quoting: bool = True) -> Itera
 
 
 class BadRow(ValueError):
-    """A row that cannot be read. column: where, by the trace's own name."""
+    """An unreadable row. column: the column at fault, by the trace's own name; hint: the nearest valid value."""
 
     def __init__(self, message: str, column: str = "", hint: str | None = None) -> None:
         super().__init__(message)
@@ -185,7 +186,7 @@ class BadRow(ValueError):
 
 
 class BadRows(Issues):
-    """The rows that cannot be read: raised all at once, or with `skip` left out, counted and named."""
+    """The unreadable rows of a trace: raised all at once, or with `skip` left out, counted and named."""
 
     def __init__(self, path: Path | str = "", *, skip: bool) -> None:
         super().__init__(str(path))
@@ -201,25 +202,25 @@ class BadRows(Issues):
         column: str = "",
         hint: str | None = None,
     ) -> None:
-        """Note one mistake of a row; those of one line are one row."""
+        """Note a mistake of a row; all mistakes of a line count as a single row."""
         super().add(message, file=file, line=line, column=column, hint=hint)
         self._rows.add((str(file or self.file), line))
 
     def row(self, path: Path, line: int | None, error: BadRow) -> None:
-        """Note what was raised for a row."""
+        """Note the error that a row raised."""
         self.add(str(error), file=path, line=line, column=error.column, hint=error.hint)
 
     def at(self, path: Path | str) -> list[int]:
-        """The lines of a file that are bad, in order."""
+        """The bad lines of a file, in order."""
         return sorted(line for file, line in self._rows if file == str(path) and line is not None)
 
     def check(self, *, rows: int = 1) -> None:
-        """Raise TraceError if a mistake was noted and rows are not left out, or if so many are left that none is."""
+        """Raise TraceError for noted mistakes unless bad rows may be left out and some are left (rows: how many)."""
         if not self.skip or rows == 0:
             super().check()
 
     def notes(self) -> list[str]:
-        """What was left out, by count and the first three."""
+        """The rows left out: their count, and the first three by name."""
         if not self._rows:
             return []
         named = [str(issue).removeprefix(f"{issue.file}:") for issue in self.kept[:_SHOWN]]
@@ -228,7 +229,7 @@ class BadRows(Issues):
 
 
 def decoded(path: Path, data: bytes) -> str:
-    """The text, without a byte-order mark. Raises TraceError that names the line when it is not UTF-8."""
+    """The text, without a byte-order mark. Raises TraceError with the line of the first bytes outside UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -240,7 +241,7 @@ def _not_utf8(path: Path, data: bytes, error: UnicodeDecodeError, line: int) -> 
 
 
 def parquet_frame(path: Path, data: bytes) -> pl.DataFrame:
-    """The table of a Parquet file. Raises TraceError when it is truncated or damaged."""
+    """The table of a Parquet file. Raises TraceError for a truncated or damaged file."""
     try:
         rows = pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item()
         if rows > MAX_ROWS:
@@ -253,7 +254,7 @@ def parquet_frame(path: Path, data: bytes) -> pl.DataFrame:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column of a trace format: its name, what it means, whether it must be there."""
+    """A column of a trace format: name, meaning, and whether a file needs the column."""
 
     name: str
     meaning: str
@@ -261,14 +262,14 @@ class Column(msgspec.Struct, frozen=True):
     type: Literal["text", "whole", "number"] = "text"
     """How `fixed_table` reads the cells; empty ones are null."""
     ours: str = ""
-    """Name of the column in what `fixed_table` returns; '' for a text that keeps its name."""
+    """Name of the column in the frame of `fixed_table`; '' for a text that keeps its name."""
 
 
 def fixed_table(path: Path, columns: tuple[Column, ...], bad: BadRows) -> pl.DataFrame:
-    """A comma-separated file of exactly these columns, in this order, without quoting, with or without a header line.
+    """A comma-separated file of exactly the given columns in order, without quoting, with or without a header line.
 
     Returns the typed columns and `line`, the 1-based line of each row. Lines with another number of columns and
-    cells that are not numbers are bad rows. Raises TraceError for them, unless they are left out.
+    cells that are no numbers make bad rows. Raises TraceError for bad rows, unless bad rows are left out.
     """
     names = [column.name for column in columns]
     data = read_bytes(path).replace(b"\r\n", b"\n").rstrip(b"\n")
@@ -287,9 +288,9 @@ def fixed_table(path: Path, columns: tuple[Column, ...], bad: BadRows) -> pl.Dat
 
 
 def _of_width(path: Path, data: bytes, names: list[str], skip: int, bad: BadRows) -> NDArray[np.int64]:
-    """The lines that have as many commas as the columns need, from 1.
+    """The numbers (from 1) of the lines with as many commas as the columns need.
 
-    Counted on the raw bytes: millions of lines pass.
+    The raw bytes are counted by numpy, because tables have millions of lines.
     """
     raw = np.frombuffer(data, dtype=np.uint8)
     ends = np.append(np.flatnonzero(raw == ord("\n")), len(raw))
@@ -305,10 +306,11 @@ def _of_width(path: Path, data: bytes, names: list[str], skip: int, bad: BadRows
 
 
 def _text_columns(path: Path, data: bytes, names: list[str], whole: NDArray[np.int64]) -> pl.DataFrame:
-    """The cells of the lines `whole` as text, null where they are empty."""
+    """The cells of the lines `whole` as text; an empty cell is null."""
     decoded(path, data)
     data = data.removeprefix(b"\xef\xbb\xbf")
     skip = int(whole[0]) - 1
+    # Without bad lines the bytes go to polars as they are; the split below needs several times the memory.
     if len(whole) != whole[-1] - skip or data.count(b"\n") + 1 != whole[-1]:
         every = data.split(b"\n")
         data, skip = b"\n".join([every[line - 1] for line in whole.tolist()]), 0
@@ -319,7 +321,7 @@ def _text_columns(path: Path, data: bytes, names: list[str], whole: NDArray[np.i
 
 
 def _typed(path: Path, frame: pl.DataFrame, field: Column, bad: BadRows) -> pl.DataFrame:
-    """The frame with one column as numbers; a whole number may be written '65.0'."""
+    """The frame with a single column as numbers; a whole number may be written '65.0'."""
     column = pl.col(field.name)
     number = column.cast(pl.Float64, strict=False)
     good = number.is_not_null() & number.is_finite()

@@ -1,1 +1,1 @@
-"""Readers of trace formats, one file each; every one registers itself with `workload.formats`."""
+"""Readers of trace formats, a file each; every reader registers itself with `workload.formats`."""

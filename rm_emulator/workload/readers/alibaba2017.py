@@ -33,7 +33,7 @@ class Alibaba2017:
 
     @staticmethod
     def read(path: Path, options: BatchParams) -> Trace:
-        """All stages of a job may start at once: the table does not say which waits for which."""
+        """All stages of a job may start at once, because the table holds no order of the stages."""
         frame, notes = finished(path, Alibaba2017.columns, options)
         source = "Alibaba cluster-trace-v2017, batch_task"
         return assemble(frame, notes, options, name="alibaba2017", source=source, file=path)

@@ -1,8 +1,8 @@
 """Alibaba cluster-trace-v2018, table `batch_task`: 8 days of about 4,000 machines, with DAGs in the names.
 
 A stage's name holds the DAG: letters, the stage's own number, then its parents' numbers. `M1` is stage 1,
-`R2_1` is stage 2 after stage 1, `J3_1_2` stage 3 after both; the letters carry no order. Parts that are not
-numbers (`_Stg4`) are ignored; other names (`task_...`, `MergeTask`) are stages that wait for nothing.
+`R2_1` is stage 2 after stage 1, `J3_1_2` stage 3 after both; the letters carry no order. Parts other than
+numbers (`_Stg4`) are ignored; stages of other names (`task_...`, `MergeTask`) wait for nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Alibaba2018:
 
     @staticmethod
     def read(path: Path, options: BatchParams) -> Trace:
-        """A stage waits for all tasks of its parents; parents that are not among the job's stages are left out."""
+        """A stage waits for all tasks of its parents; parents absent from the job's finished stages are left out."""
         frame, notes = finished(path, Alibaba2018.columns, options)
         frame = frame.with_columns(mem_fraction=frame["mem_fraction"] / 100)
         unresolved: Counter[str] = Counter()
@@ -66,7 +66,11 @@ class Alibaba2018:
 
 @lru_cache(10_000)
 def _numbers(name: str) -> tuple[int | None, list[int]]:
-    """A stage's own number and its parents', by its name; few names are different, so that each is read once."""
+    """A stage's own number and its parents' numbers, by the stage's name.
+
+    Names recur from job to job, so the cache saves most of the parsing; a bound keeps unique names (`task_...`) from
+    filling the memory.
+    """
     match = _NAME.fullmatch(name)
     if match is None:
         return None, []
@@ -74,7 +78,7 @@ def _numbers(name: str) -> tuple[int | None, list[int]]:
 
 
 def _parents(names: list[str], unresolved: Counter[str]) -> list[tuple[int, ...]]:
-    """Indexes of each stage's parents; of several stages with one number, all count. Counts what does not resolve."""
+    """Indexes of each stage's parents; stages of equal numbers all count. Counts unresolved numbers and cycles."""
     by_number: dict[int | None, list[int]] = {}
     for index, name in enumerate(names):
         by_number.setdefault(_numbers(name)[0], []).append(index)
@@ -84,7 +88,7 @@ def _parents(names: list[str], unresolved: Counter[str]) -> list[tuple[int, ...]
         unresolved[_ABSENT] += sum(number not in by_number for number in wanted)
         resolved.append(tuple(sorted(i for number in wanted for i in by_number.get(number, ()))))
     try:
-        if any(resolved):  # most jobs have no order at all: the search for a cycle is not for free
+        if any(resolved):  # most jobs have no order, so the search for a cycle is saved
             TopologicalSorter(dict(enumerate(resolved))).prepare()
     except CycleError:
         unresolved[_CYCLIC] += 1

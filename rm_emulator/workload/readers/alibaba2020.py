@@ -1,7 +1,7 @@
 """Alibaba's GPU cluster of 2020 (PAI, cluster-trace-gpu-v2020): a folder of tables of jobs, tasks and instances.
 
 Source: alibaba/clusterdata, cluster-trace-gpu-v2020/README.md and data/*.header; Weng et al., "MLaaS in the Wild", NSDI
-2022. What the trace calls a task is a stage here, an instance a task.
+2022. A task of the trace is a stage here, an instance a task.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class _Job(msgspec.Struct):
-    """What the table of jobs says."""
+    """A row of the table of jobs."""
 
     submit_s: float
     user: str
@@ -79,7 +79,7 @@ class Alibaba2020:
 
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
-        """A folder with pai_task_table; the tables of jobs, instances and group tags are read where they are there."""
+        """A folder with pai_task_table; the tables of jobs, instances and group tags are read where present."""
         if not path.is_dir():
             raise one(path, "no such folder (a folder with pai_task_table.csv and its fellows is needed)")
         log = Log(path, options)
@@ -106,9 +106,9 @@ class Alibaba2020:
 
 
 def _each(log: Log, table: str, read: Callable[[_Row], T | None], *, needed: bool = False) -> list[T]:
-    """What `read` makes of a table's rows, with or without a header line.
+    """The results of `read` for a table's rows, with or without a header line.
 
-    Raises TraceError where a needed one is missing.
+    Raises TraceError for a needed table without a file.
     """
     names, path = _TABLES[table], log.path
     files = sorted(p for p in path.glob(f"{table}*.csv*") if p.is_file())
@@ -134,7 +134,7 @@ def _submitted(row: _Row) -> tuple[str, _Job]:
 
 
 def _note_instance(row: _Row, options: Alibaba2020.Params, times: _Times) -> None:
-    """Puts the run time (ms) of an instance that ended to those of its task. Raises BadRow."""
+    """Adds the run time (ms) of a finished instance to the run times of its task. Raises BadRow."""
     if _ended(row, options) and row["start_time"] and row["end_time"]:
         times.setdefault((row["job_name"], row["task_name"]), []).append(_span(row))
 
@@ -151,7 +151,7 @@ def _span(row: _Row) -> int:
 
 
 def _stage(row: _Row, options: Alibaba2020.Params, times: _Times, log: Log) -> tuple[str, _Made] | None:
-    """The job, and what its task is; None, and counted, where it did not end. Raises BadRow."""
+    """The job's name and the stage of its task; None, and counted, for an unfinished task. Raises BadRow."""
     if not row["job_name"] or not row["task_name"]:
         raise BadRow("empty (each row names its job and task)", "job_name")
     if not _ended(row, options):

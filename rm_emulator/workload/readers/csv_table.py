@@ -1,7 +1,7 @@
 """A user's own jobs as a table, CSV or Parquet; the columns are documented in docs/traces.md.
 
-Every cell is looked at, and every mistake is reported with its line, its column, the value and what would
-be accepted, all of them at once.
+Every cell is checked, and all mistakes are reported at once, each with its line, its column, the value and the
+accepted values.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Options(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class _Row(msgspec.Struct, kw_only=True):
-    """One row. line: where it is. A cell that was wrong (and noted) left some value that will not be used."""
+    """A row, on a line. Wrong cells (noted) leave a placeholder that is never used."""
 
     line: int
     stage: str
@@ -92,10 +92,11 @@ class _Row(msgspec.Struct, kw_only=True):
 
 
 class _Jobs(msgspec.Struct, kw_only=True):
-    """The rows of one job. facts: what its rows say of the job as a whole, each with the line it was said on."""
+    """The rows of a job."""
 
     rows: list[_Row]
     facts: dict[str, tuple[Any, int]]
+    """Facts of the job as a whole by column, each with the line of the first row that has the fact."""
 
 
 @register("csv", source="docs/traces.md")
@@ -113,7 +114,7 @@ class CsvTable:
 
     @staticmethod
     def read(path: Path, options: _Options) -> Trace:
-        """One job per value of `job`, in order of arrival. gzip is unpacked, Parquet told by its first bytes."""
+        """A job per value of `job`, in order of arrival. gzip is unpacked, Parquet told by its first bytes."""
         header, rows = _rows(path, options)
         issues = BadRows(path, skip=options.skip_bad_rows)
         titles, mapping, notes = {}, {}, []
@@ -143,7 +144,7 @@ class CsvTable:
 
 
 def _rows(path: Path, options: _Options) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The header's cells, and (line, cells) of each row that is not empty."""
+    """The header's cells, and (line, cells) of each row with text in it."""
     if head(path, 4) == b"PAR1":
         return _parquet(path, read_bytes(path), options)
     if path.suffix.lower() in (".parquet", ".pq"):
@@ -152,7 +153,7 @@ def _rows(path: Path, options: _Options) -> tuple[list[str], Iterator[tuple[int,
 
 
 def _jobs(jobs: dict[str, _Jobs], options: _Options, issues: BadRows) -> Iterator[WorkloadJob]:
-    """The jobs; one whose rows do not fit together is a mistake, and left out where rows may be."""
+    """The jobs; a job of rows that do not fit together is a mistake, and left out where rows may be left out."""
     for job_id, job in jobs.items():
         before = issues.count
         made = _job(job_id, job, options, issues)
@@ -181,7 +182,7 @@ def _parquet(path: Path, data: bytes, options: _Options) -> tuple[list[str], Ite
 
 
 def _text(cell: Any, second: float) -> str:
-    """A typed cell as it would stand in CSV. second: how many time units it has."""
+    """A typed cell as text of CSV. second: time units in a second."""
     if cell is None:
         return ""
     if isinstance(cell, list):
@@ -219,7 +220,7 @@ def _positions(header: list[str], options: _Options, issues: BadRows) -> dict[st
 
 
 def _gathered(rows: Iterable[tuple[int, list[str]]], width: int, cells: _Cells, issues: BadRows) -> dict[str, _Jobs]:
-    """The rows of each job, jobs in the file's order, without the rows that cannot be read."""
+    """The rows of each job, jobs in the file's order, without unreadable rows."""
     jobs: dict[str, _Jobs] = {}
     for line, texts in rows:
         if len(texts) != width:
@@ -241,7 +242,7 @@ def _gathered(rows: Iterable[tuple[int, list[str]]], width: int, cells: _Cells, 
 
 
 def _note_facts(job: _Jobs, cells: _Cells) -> None:
-    """What a row says of its whole job; an empty cell says nothing, and two rows must not differ."""
+    """Notes a row's facts of its whole job; empty cells hold no fact, and facts of two rows must be equal."""
     for column, value in cells.facts():
         said, line = job.facts.setdefault(column, (value, cells.line))
         if said != value:
@@ -249,7 +250,7 @@ def _note_facts(job: _Jobs, cells: _Cells) -> None:
 
 
 class _Cells:
-    """Reads the cells of one row after the other; whatever is wrong is noted."""
+    """Reads the cells of row after row, and notes every mistake."""
 
     def __init__(
         self, positions: dict[str, int], options: _Options, issues: BadRows, titles: Mapping[str, str]
@@ -263,6 +264,7 @@ class _Cells:
         extra = {name[4:]: name for name in positions if name.startswith("res:")}
         self._demand_columns = [name for name in ("cpu", "memory", *extra.values()) if name in positions]
         reads: dict[str, _Read[Any]] = {"weight": _weight, "submit": self._moment}
+        # Most tables have few columns of the whole job: absent columns are dropped here, not asked for on every row.
         self._facts = [(column, reads.get(column)) for column in _OF_JOB if column in positions]
         self.resources = Resources().extended(extra)
         self._demands: dict[tuple[str, ...], tuple[Vector, bool]] = {}
@@ -275,7 +277,7 @@ class _Cells:
         self.line, self._texts = line, texts
 
     def text(self, column: str) -> str:
-        """The trimmed cell; '' when it is empty or the column is not there."""
+        """The trimmed cell; '' for an absent column."""
         position = self._positions.get(column)
         return "" if position is None else self._texts[position].strip()
 
@@ -296,7 +298,7 @@ class _Cells:
         )
 
     def facts(self) -> Iterator[tuple[str, Any]]:
-        """(column, value) of each cell that concerns the whole job and says something."""
+        """(column, value) of each filled cell about the whole job."""
         for column, read in self._facts:
             text = self.text(column)
             value = self._read(read, column, text, None) if text and read else text or None
@@ -304,7 +306,7 @@ class _Cells:
                 yield column, value
 
     def notes(self) -> list[str]:
-        """What looks odd without being wrong."""
+        """Notes on odd, but valid cells."""
         if not self._small_memory:
             return []
         return [
@@ -317,7 +319,7 @@ class _Cells:
         self._issues.add(message, line=self.line, column=self._titles.get(column, column), hint=hint)
 
     def _read(self, read: _Read[T], column: str, text: str, other: D) -> T | D:
-        """What `read` makes of a cell; `other`, and noted, where it raises BadRow."""
+        """The value of a cell by `read`; `other`, and noted, for a BadRow."""
         try:
             return read(text, column)
         except BadRow as error:
@@ -337,7 +339,7 @@ class _Cells:
         return round(ms)
 
     def _moment(self, text: str, column: str) -> int:
-        """A point in time in ms: a number in the unit, or ISO 8601 (without a zone: UTC); all of one kind."""
+        """A point in time in ms: a number in the unit, or ISO 8601 (UTC without a zone). Raises BadRow for a mix."""
         is_number = plain(text) is not None
         moment = _finite(text, column) if is_number else instant(text, column)
         first = self._first_submit = self._first_submit or (is_number, self.line, text)
@@ -349,7 +351,7 @@ class _Cells:
         return self._bounded(text, moment * self._unit) if is_number else round(moment)
 
     def _durations(self) -> list[int]:
-        """The run times listed, in ms; 1 for one that was wrong."""
+        """The run times listed, in ms; 1 for a wrong run time."""
         parts = [part.strip() for part in self.text("durations").rstrip("; ").split(";")]
         if len(parts) > 1 and "" in parts:
             self.wrong("durations", f"run time {parts.index('') + 1} of {len(parts)} is empty")
@@ -390,8 +392,10 @@ class _Cells:
         return Drawn(max(1.0, float(mean) * self._unit) if good else 1.0, cov, kind)
 
     def _demand(self) -> Vector:
-        """The demand of one task; a row that names none asks for 1 CPU."""
+        """The demand of a task; 1 CPU for a row without demands."""
         texts = tuple(self.text(column) for column in self._demand_columns)
+        # Demands recur from row to row: each set of cells is parsed only on its first row, except for wrong cells,
+        # whose mistakes are noted on every row.
         if texts not in self._demands:
             before = self._issues.count
             steps = dict.fromkeys(self.resources.names, 0)
@@ -477,7 +481,7 @@ def _job(job_id: str, job: _Jobs, options: _Options, issues: BadRows) -> Workloa
 
 
 def _first_stuck(rows: list[_Row], stages: tuple[Stage, ...]) -> _Row:
-    """The first row whose stage waits, through its parents, for itself or for a stage that does."""
+    """The first row of a stage in a cycle, or below a cycle."""
     done: set[int] = set()
     while ready := [i for i, stage in enumerate(stages) if i not in done and done.issuperset(stage.above)]:
         done.update(ready)
@@ -485,7 +489,7 @@ def _first_stuck(rows: list[_Row], stages: tuple[Stage, ...]) -> _Row:
 
 
 def _check_unique(job_id: str, rows: list[_Row], names: list[str], issues: BadRows) -> None:
-    """Note stages of one name."""
+    """Note stages of equal names."""
     first: dict[str, int] = {}
     for row, name in zip(rows, names, strict=True):
         if name in first:
@@ -499,7 +503,7 @@ def _check_unique(job_id: str, rows: list[_Row], names: list[str], issues: BadRo
 
 
 def _one_per_stage(job_id: str, rows: list[_Row], issues: BadRows) -> list[_Row]:
-    """One row per stage out of one row per task, run times in the order of the rows.
+    """A row per stage out of a row per task, run times in the order of the rows.
 
     All tasks of a stage ask for the same; parents may stand on any of their rows.
     """
@@ -523,7 +527,7 @@ def _joined(job_id: str, tasks: list[_Row], issues: BadRows) -> _Row:
 
 
 def _parents(job_id: str, row: _Row, names: list[str], issues: BadRows) -> tuple[int, ...]:
-    """Indexes of the parent stages. A name counts before a number; a cell may be one name with spaces in it."""
+    """Indexes of the parent stages. A name counts before a number; a cell may be a single name with spaces."""
     separator = ";" if ";" in row.parents else None
     parts = [row.parents] if row.parents in names else row.parents.split(separator)
     parents: set[int] = set()

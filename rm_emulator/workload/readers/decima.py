@@ -24,7 +24,7 @@ class Decima:
     )
 
     class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        """Which jobs to make of the profiles; the settings are those of the `tpch` workload."""
+        """Settings of the jobs made of the profiles, as in the `tpch` workload."""
 
         jobs: Annotated[
             AtLeastOne | None, msgspec.Meta(description="number of jobs drawn; null: every query and size once")
@@ -47,7 +47,7 @@ class Decima:
 
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
-        """The jobs, with the full profiles that their `Waves` refer to."""
+        """The jobs, with the full profiles of their `Waves`."""
         profiles = read_profiles(path)
         chosen = msgspec.structs.asdict(options)
         seed = chosen.pop("seed")

@@ -44,7 +44,7 @@ class Google2011:
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
-        """A folder with task_events, or 13 columns that begin with two numbers and a job's."""
+        """A folder with task_events, or 13 columns with numbers for time, job, task and type."""
         if path.is_dir():
             return any(path.glob("task_events*"))
         cells = head.partition(b"\n")[0].split(b",")

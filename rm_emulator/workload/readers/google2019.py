@@ -98,7 +98,7 @@ class Google2019:
 
 
 def _rows(file: Path, events: TaskEvents, needed: tuple[str | tuple[str, ...], ...]) -> Iterator[tuple[int, _Row]]:
-    """(line, row) of JSON lines or of CSV; what cannot be read is noted as a bad row."""
+    """(line, row) of JSON lines or of CSV; unreadable rows are noted as bad rows."""
     if head(file).lstrip()[:1] == b"{":
         for line, text in enumerate(lines(file), start=1):
             if not text.strip():

@@ -44,7 +44,7 @@ class OpenB:
 
     @staticmethod
     def read(path: Path, options: LogParams) -> Trace:
-        """One job per pod, which runs from being scheduled to being deleted."""
+        """A job per pod; the pod runs from its scheduling to its deletion."""
         log = Log(path, options)
         rows = table(path, [column.name for column in OpenB.columns if column.required], log.bad)
         return log.trace(
@@ -59,7 +59,7 @@ class OpenB:
 
 
 def _job(cell: Cell, options: LogParams, log: Log) -> WorkloadJob | None:
-    """None, and counted, for what never ran. Raises BadRow."""
+    """The job of a pod; None, and counted, for a pod left out. Raises BadRow."""
     name, phase = cell("name"), cell("pod_phase")
     log.once("pod", name, "name")
     if not name:

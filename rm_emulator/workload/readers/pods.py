@@ -71,7 +71,7 @@ class _Pod(msgspec.Struct):
 
 
 class _Pods(msgspec.Struct):
-    """The pods of one job that ran: (stage, demand) to their run times."""
+    """The finished pods of a job; stages: run times in ms by (stage, demand)."""
 
     submit_ms: float
     user: str
@@ -106,7 +106,7 @@ class Pods:
 
     @staticmethod
     def read(path: Path, options: LogParams) -> Trace:
-        """One job per owner, one task per pod; pods of a job that ask for different things are different stages."""
+        """A job per owner, a task per pod; pods of a job with different demands are different stages."""
         log = Log(path, options)
         pods = log.each(enumerate(items(path, "items"), start=1), lambda raw: _ran(item(raw, _Pod), options, log))
         asked = {name for _, (pod, _) in pods for name in _asked(pod.spec)}
@@ -124,7 +124,7 @@ class Pods:
 
 
 def _ran(pod: _Pod, options: LogParams, log: Log) -> tuple[int | None, tuple[_Pod, int]] | None:
-    """Its place in the file, and how long its containers ran, in ms; None, and counted, where they did not or still do.
+    """A pod's place in the file, the pod, and the run time of its containers in ms; None, and counted, if left out.
 
     Raises BadRow.
     """
@@ -146,7 +146,7 @@ def _ran(pod: _Pod, options: LogParams, log: Log) -> tuple[int | None, tuple[_Po
 
 
 def _asked(spec: PodSpec) -> Iterator[str]:
-    """Resources that it asks for."""
+    """Names of the resources in requests and limits."""
     for container in (*spec.containers, *spec.initContainers):
         yield from container.resources.requests
         yield from container.resources.limits

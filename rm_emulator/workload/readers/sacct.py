@@ -1,4 +1,4 @@
-"""Slurm's accounting: the output of `sacct -P` (or `-p`), one line per job, array element or job step.
+"""Slurm's accounting: the output of `sacct -P` (or `-p`), a line per job, array element or job step.
 
 Source: Slurm's manual page sacct(1), job_array.html and tres.html (slurm.schedmd.com).
 """
@@ -66,7 +66,7 @@ _SIZE: Final = re.compile(r"([0-9.]+)([KMGTPE]?)([cn]?)")
 
 
 class _Part(msgspec.Struct):
-    """What ran: a job, an element of an array or a part of a heterogeneous job. asks: of one node, by resource."""
+    """A job, an element of an array or a part of a heterogeneous job. asks: demand on each node, by resource."""
 
     name: str
     submit_ms: float
@@ -77,7 +77,7 @@ class _Part(msgspec.Struct):
 
 
 class _Parts(msgspec.Struct):
-    """The parts of one job by name, and what its rows say of it as a whole."""
+    """The parts of a job by name, and the facts of the whole job."""
 
     name: str
     user: str
@@ -110,7 +110,7 @@ class Sacct:
 
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
-        """A job is a task per node; an array is one job, each element a task (or a stage, on several nodes)."""
+        """A job is a task per node; an array is a single job, each element a task (or a stage, on several nodes)."""
         log = Log(path, options)
         cores = ("AllocTRES", "ReqTRES", "AllocCPUS", "NCPUS", "ReqCPUS")
         needed = (("JobID", "JobIDRaw"), "Submit", "State", ("Elapsed", "ElapsedRaw"), cores)
@@ -178,7 +178,7 @@ def _part(name: str, cell: Cell, options: Sacct.Params, seconds: float) -> _Part
 
 
 def _asks(cell: Cell, options: Sacct.Params) -> tuple[int, tuple[tuple[str, str], ...]]:
-    """The number of nodes, and what is asked of each, by resource."""
+    """The number of nodes, and the demand on each node, by resource."""
     order = ("AllocTRES", "ReqTRES") if options.demand == "alloc" else ("ReqTRES", "AllocTRES")
     column = next((name for name in order if cell(name)), "")
     asked = dict(_tres(cell(column), column)) if column else dict(_plain(cell))
@@ -217,7 +217,7 @@ def _plain(cell: Cell) -> Iterator[tuple[str, Fraction]]:
 
 
 def _bytes(text: str, column: str) -> Fraction:
-    """Slurm's sizes: K, M, G, ... of 1024, MiB without one."""
+    """Slurm's sizes: K, M, G, ... are powers of 1024; a plain number is in MiB."""
     match = _SIZE.fullmatch(text)
     try:
         if match is None:
@@ -241,7 +241,7 @@ def _job(ident: str, ran: _Parts, resources: Resources, *, gang: bool) -> Worklo
 
 
 def _stages(parts: Iterable[_Part], resources: Resources, *, gang: bool) -> Iterator[tuple[Stage, RunTimes]]:
-    """Elements on one node each that ask for the same are one stage; one on several nodes is a stage of its own."""
+    """Elements of equal demands on a node each are a stage; an element on several nodes is a stage of its own."""
     alike: dict[object, list[_Part]] = {}
     for part in parts:
         alike.setdefault(part.asks if part.nodes == 1 else part.name, []).append(part)

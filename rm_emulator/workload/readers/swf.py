@@ -1,4 +1,4 @@
-"""Standard Workload Format: the logs of the Parallel Workloads Archive, one line per job, 18 numbers each.
+"""Standard Workload Format: the logs of the Parallel Workloads Archive, a line per job, 18 numbers each.
 
 Source: D. Feitelson, "The Standard Workload Format" (version 2.2), www.cs.huji.ac.il/labs/parallel/workload/swf.html.
 """
@@ -62,7 +62,7 @@ class Swf:
 
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
-        """One job per line, of as many tasks as it has processors."""
+        """A job per line, of as many tasks as processors."""
         log = Log(path, options)
         jobs = log.each(_rows(path), lambda cells: _job(cells, options, log))
         assumed = [
@@ -74,7 +74,7 @@ class Swf:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) of each line that is neither a comment nor empty."""
+    """(line, cells) of each line, without comments and empty lines."""
     for line, text in enumerate(lines(path), start=1):
         if line > MAX_ROWS:
             raise one(path, f"more than {MAX_ROWS:,} lines (the most that is read: take a part of it)", line=line)
@@ -84,7 +84,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _job(cells: list[str], options: Swf.Params, log: Log) -> WorkloadJob | None:
-    """None, and counted, for what never ran. Raises BadRow."""
+    """The job of a line; None, and counted, for a line left out. Raises BadRow."""
     if len(cells) != len(_NAMES):
         raise BadRow(f"{len(cells)} number{'s' if len(cells) != 1 else ''}, but a job has {len(_NAMES)}")
     row = dict(zip(_NAMES, cells, strict=True))
@@ -129,7 +129,7 @@ def _job(cells: list[str], options: Swf.Params, log: Log) -> WorkloadJob | None:
 
 
 def _either(row: dict[str, str], first: str, second: str) -> int:
-    """The first where it is known, else the second; -1 where neither is."""
+    """The first column's number if above 0, else the second's; -1 means unknown."""
     amount = whole(row[first], first, low=_UNKNOWN)
     return amount if amount > 0 else whole(row[second], second, low=_UNKNOWN)
 

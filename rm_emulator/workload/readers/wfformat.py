@@ -1,9 +1,9 @@
 """WfFormat of WfCommons: recorded scientific workflows as JSON, versions 1.4 to 1.6.
 
 Source: wfcommons/WfFormat, wfcommons-schema.json (tags v1.4 and v1.5) and README (1.6); instances in
-wfcommons/WfInstances. Up to 1.4 a task holds everything about it in `workflow.tasks`. From 1.5 on
-`workflow.specification` says what depends on what and how large files are, `workflow.execution` how long tasks took
-and on which machines. 1.6 adds sums (`metrics`) that nobody needs here.
+wfcommons/WfInstances. Up to 1.4 `workflow.tasks` holds everything about a task. From 1.5 on
+`workflow.specification` holds dependencies and sizes of files, `workflow.execution` run times and machines. 1.6 adds
+sums (`metrics`), which are not read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class _NotJson(BadRow):
-    """Text that is no JSON from a line on."""
+    """Text without JSON from a line on."""
 
     def __init__(self, message: str, line: int | None) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class _Named(msgspec.Struct):
 
 
 class _Head(msgspec.Struct):
-    """What all versions have."""
+    """The fields of all versions."""
 
     workflow: msgspec.Raw
     schemaVersion: str  # noqa: N815  # fields are called as in the format
@@ -143,18 +143,21 @@ class _Workflow(msgspec.Struct):
 
 
 class _Task(msgspec.Struct):
-    """A task of either version: on what it depends, how it ran, and where the file says the two."""
+    """A task of either version."""
 
     alias: str
     wanted: _SpecifiedTask
     ran: _ExecutedTask
     spec: str
+    """Place of `wanted` in the file."""
     run: str
+    """Place of `ran` in the file."""
     inputs: set[str]
     outputs: dict[str, float]
+    """Bytes by file."""
 
     def place(self, key: str, key_14: str) -> str:
-        """Where the file says how it ran; 1.4 says it beside what it depends on, and by other names."""
+        """The place of a field of `ran`; 1.4 has its own names for these fields (key_14)."""
         return f"{self.run}.{key_14 if self.run == self.spec else key}"
 
 
@@ -211,7 +214,7 @@ class WfFormat:
 
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
-        """One job per file, one stage of one task per task."""
+        """A job per file, a stage of a single task per task."""
         files = _files(path) if path.is_dir() else [path]
         if not files:
             raise one(path, f"there is no file of WfFormat in it (names end with {' or '.join(_SUFFIXES)})")
@@ -226,12 +229,12 @@ class WfFormat:
 
 
 def _files(folder: Path) -> list[Path]:
-    """All of a folder and the folders in it, sorted."""
+    """All files of a folder and its subfolders, sorted."""
     return sorted(file for file in folder.rglob("*.json*") if file.name.endswith(_SUFFIXES) and file.is_file())
 
 
 def _ident(file: Path, path: Path) -> str:
-    """What a job is called: its file without the end of its name, below the folder that was given."""
+    """The job's id: the path of its file below the given folder, without suffix."""
     inside = file.relative_to(path).as_posix() if path.is_dir() else file.name
     return inside.removesuffix(".gz").removesuffix(".json")
 
@@ -249,7 +252,7 @@ def _arriving(jobs: Sequence[WorkloadJob], options: WfFormat.Params) -> list[Wor
 
 
 def _job(file: Path, ident: str, options: WfFormat.Params, log: Log) -> WorkloadJob | None:
-    """The job of one file; None, its mistakes noted, when it cannot be read. Raises TraceError for damaged files."""
+    """The job of a file; None, with its mistakes noted, for an unreadable file. Raises TraceError for damaged files."""
     read = _Read()
     try:
         head = _decoded(read_bytes(file).removeprefix(b"\xef\xbb\xbf"), _Head)
@@ -269,7 +272,7 @@ def _job(file: Path, ident: str, options: WfFormat.Params, log: Log) -> Workload
 
 
 def _decoded(data: bytes | msgspec.Raw, kind: type[T], above: str = "") -> T:
-    """Raises BadRow that names the place."""
+    """The document or a part of a document. Raises BadRow with the place of the mistake."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
@@ -280,7 +283,7 @@ def _decoded(data: bytes | msgspec.Raw, kind: type[T], above: str = "") -> T:
 
 
 def _not_json(data: bytes, error: Exception) -> _NotJson:
-    """What is wrong with the text; Python's json writes NaN, which is none of JSON's numbers."""
+    """The mistake in the text. Python's json writes NaN, but JSON has no such number."""
     match = re.search(r"byte (\d+)", str(error))
     if match is None:
         return _NotJson(f"not JSON, or cut off: {error}", None)
@@ -294,7 +297,7 @@ def _not_json(data: bytes, error: Exception) -> _NotJson:
 
 
 def _read_14(workflow: _Workflow14, read: _Read) -> None:
-    """Tasks are called by their names, or by their ids where several have one name; both may name parents."""
+    """Tasks of 1.4. A task's name is its id unless several tasks have the name; parents are names or ids."""
     names = Counter(task.name for task in workflow.tasks)
     read.machines = _machines(workflow.machines, "workflow.machines", ("count", "speed"), read)
     for number, task in enumerate(workflow.tasks):
@@ -347,7 +350,7 @@ def _read_15(workflow: _Workflow, read: _Read, log: Log) -> None:
 
 
 def _machines(machines: Sequence[_Machine], place: str, keys: tuple[str, str], read: _Read) -> dict[str, _Machine]:
-    """By name. keys: what the version calls their cores and their clock."""
+    """Machines by name. keys: the version's names of cores and clock."""
     for number, machine in enumerate(machines):
         for key, value in zip(keys, (machine.cores, machine.mhz), strict=True):
             if value is not None and not 0 < value <= MAX_MS:
@@ -381,7 +384,7 @@ def _runs(execution: _Execution, known: set[str], read: _Read) -> dict[str, tupl
 
 
 def _amount(value: float, place: str, read: _Read) -> bool:
-    """Whether it is an amount of something; noted where it is not."""
+    """Whether a value is an amount (0 to MAX_MS); other values are noted."""
     fine = 0 <= value <= MAX_MS
     if not fine:
         read.refuse(f"{value:g} is not accepted (0 to {MAX_MS:g})", place)
@@ -415,7 +418,7 @@ def _made(read: _Read, head: _Head, ident: str, options: WfFormat.Params, log: L
 
 
 def _parents(read: _Read) -> list[set[int]]:
-    """Indexes of each task's parents, as it or they say."""
+    """Indexes of each task's parents, as the task or its parents say."""
     known: dict[str, int] = {}
     for index, task in enumerate(read.tasks):
         ident = task.wanted.id
@@ -439,14 +442,14 @@ def _parents(read: _Read) -> list[set[int]]:
 
 
 def _edges(task: _Task, parents: Sequence[int], tasks: Sequence[_Task]) -> Iterator[int | Edge]:
-    """With the bytes of the parent's output files that the task reads."""
+    """The parents, with the bytes of their output files among the task's inputs."""
     for parent in parents:
         data = round(sum(size for file, size in tasks[parent].outputs.items() if file in task.inputs))
         yield Edge(parent=parent, data=data) if data else parent
 
 
 def _note(read: _Read, parents: Sequence[set[int]], log: Log) -> None:
-    """Counts what is not taken over, and on what machines the tasks ran."""
+    """Counts transfers left out, and the machines of the tasks."""
     writers = {file: index for index, task in enumerate(read.tasks) for file in task.outputs}
     for index, task in enumerate(read.tasks):
         apart = {writers.get(file, index) for file in task.inputs} - parents[index] - {index}
@@ -458,7 +461,7 @@ def _note(read: _Read, parents: Sequence[set[int]], log: Log) -> None:
 
 
 def _demand(task: _Task, read: _Read) -> Vector:
-    """Cores (one where nothing is said) and memory (none)."""
+    """Cores (1 by default) and memory (0 by default)."""
     cores, memory = 1.0 if task.ran.coreCount is None else task.ran.coreCount, task.ran.memoryInBytes or 0.0
     place = task.place("coreCount", "cores")
     if not 0 < cores <= _MAX_CORES:
@@ -484,7 +487,7 @@ def _ms(task: _Task, options: WfFormat.Params, read: _Read, log: Log) -> int:
 
 
 def _speed(task: _Task, options: WfFormat.Params, read: _Read, log: Log) -> float:
-    """How much faster than a node of speed 1 the machine was that the task ran on."""
+    """Speed of the task's machine, relative to a node of speed 1."""
     if read.machines:
         for name in task.ran.machines:
             if name not in read.machines:

@@ -22,7 +22,7 @@ _Sum = Annotated[int, msgspec.Meta(le=MAX_MS)]
 
 
 class _App(msgspec.Struct):
-    """What is read of an application; times in ms since 1970, 0 where it has none."""
+    """The fields of an application; times in ms since 1970, 0 for unknown."""
 
     id: Annotated[str, msgspec.Meta(min_length=1)]
     startedTime: _Time  # noqa: N815  # fields are called as in YARN
@@ -73,7 +73,7 @@ class YarnApps:
 
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
-        """One job per application, of one stage of containers with one vcore each."""
+        """A job per application, of a single stage of containers with a vcore each."""
         log = Log(path, options)
         apps = enumerate(items(path, "apps", "app"), start=1)
         jobs = log.each(apps, lambda raw: _job(item(raw, _App), options, log))
@@ -87,7 +87,7 @@ class YarnApps:
 
 
 def _job(app: _App, options: YarnApps.Params, log: Log) -> WorkloadJob | None:
-    """None, and counted, for what is not over or held nothing. Raises BadRow."""
+    """The job of an application; None, and counted, for an application left out. Raises BadRow."""
     log.once("application", app.id, "id")
     start = app.launchTime or app.startedTime
     if not app.finishedTime:
