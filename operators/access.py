@@ -39,7 +39,7 @@ class Access(msgspec.Struct, kw_only=True, frozen=True):
     """When `authorization` or `certificate` end, in seconds since 1970."""
 
     def headers(self) -> dict[str, str]:
-        """Authorization, for an identity by token. Raises ValueError while the token file cannot be used."""
+        """The Authorization header, if the identity is a token. Raises ValueError for an unusable token file."""
         authorization = self.authorization
         if self.token_file is not None:
             try:
@@ -95,9 +95,9 @@ class Login(msgspec.Struct, kw_only=True, frozen=True):
     """Runs `operators.login`, and ends the process with all its children after `timeout_s`."""
 
     kubeconfig: str | None = None
-    """Files as in KUBECONFIG; without, that variable, then the pod's ServiceAccount."""
+    """Files as in KUBECONFIG; None: the files of that variable, else the pod's ServiceAccount."""
     context: str | None = None
-    """Without, the current context."""
+    """None: the current context."""
     timeout_s: float = 60
 
     async def __call__(self) -> Access:

@@ -239,7 +239,7 @@ class Client:
         return self._session
 
     async def _replace_session(self) -> None:
-        """Requests under way may end on their connections: closed are the connections of the time before."""
+        """Use new connections from now on. Requests under way finish on the present ones; earlier ones are closed."""
         closing, self._former, self._session = self._former, self._session, None
         if closing is not None:
             await closing.close()

@@ -113,7 +113,7 @@ class Lease:
 
     @classmethod
     def of(cls, client: Client, election: LeaderElection, *, namespace: str, identity: str) -> Lease:
-        """A candidate by the configuration."""
+        """A candidate with the configuration's times."""
         return cls(
             client,
             name=election.name,
@@ -241,7 +241,7 @@ class Lease:
         return True
 
     async def _take(self) -> None:
-        """The time of sending counts: others may have seen the write from then on."""
+        """Take or renew the Lease. The time of sending counts: others may have seen the write from then on."""
         sent = self._clock()
         lease = await self._write()
         self._note(lease)

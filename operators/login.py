@@ -206,7 +206,7 @@ def _entry(files: str, merger: KubeConfigMerger, kind: str, name: Any) -> dict[s
 
 
 def _how(user: Mapping[str, Any]) -> str:
-    """The slow way in of `user` (plug-in or provider), '' if none."""
+    """The plug-in or provider by which `user` logs in, if any: a login that may take time."""
     provider, program = user.get("auth-provider"), user.get("exec")
     if provider:
         config = provider.get("config")

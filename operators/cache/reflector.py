@@ -173,7 +173,7 @@ class Reflector(Generic[T]):
         log.warning("watch interrupted", kind=self.kind.name, why=str(error), list_again=not self._version)
 
     def is_past(self, version: str) -> bool:
-        """Whether a write of this version has been told, if readable."""
+        """Whether the watch has come as far as this version: a readable write of the version has been told."""
         return bool(self._version) and _number(self._version) >= _number(version)
 
     # -- list -----------------------------------------------------------------------------------

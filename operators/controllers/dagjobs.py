@@ -1,4 +1,4 @@
-"""Brings DagJobs in line: carries out the orders of `plan`."""
+"""Brings DagJobs in line by carrying out `plan`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _EVENTS: Final = 20
 
 
 class _Known(msgspec.Struct):
-    """Knowledge of this replica about one DagJob, gathered in the present term."""
+    """Memory of one DagJob, for the present term."""
 
     status: DagJobStatus | None = None
     """The status as last planned."""

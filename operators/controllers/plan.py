@@ -1,6 +1,6 @@
 """A DagJob's present needs: a pure function of the objects, so that a restart knows all that its predecessor knew.
 
-A task is done once one of its pods has succeeded (and stays so when the pod is deleted: the status remembers).
+A task is done once any of its pods has succeeded (and stays so when the pod is deleted: the status remembers).
 Otherwise the task's pod of the highest attempt is current; if the current pod has failed, or is gone, another is made.
 Failures are counted, and remembered in the status too; a pod stopped from outside has not failed.
 """
@@ -84,7 +84,7 @@ class DeletePod(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct):
-    """Orders, and the status as true now."""
+    """Pods to make and delete, events to report, and the status as of now."""
 
     creates: list[CreatePod] = []
     deletes: list[DeletePod] = []
@@ -97,18 +97,18 @@ class Plan(msgspec.Struct):
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """Everything else of importance to a plan."""
+    """Everything else a plan depends on."""
 
     now_ms: int
     heard_ms: int
-    """Length of time for which everything has been heard without a break."""
+    """For how long everything has been heard without a break, ms."""
     nodes: Collection[str]
     queues: Collection[str]
     unschedulable_since: Mapping[str, int]
     """By pod uid, when kube-scheduler was first heard to find no node for the pod (ms since the epoch)."""
     recreate_after_ms: int
     stamp: Callable[[int], str]
-    """ms to RFC 3339."""
+    """Turns ms since the epoch into RFC 3339 text."""
     resources: Collection[str] | None = None
     """Resources open to templates; None: all."""
 
