@@ -1,4 +1,4 @@
-"""How the API server is reached and who we are to it; `Login` finds it out."""
+"""How the API server is reached, and under which identity; `Login` finds out."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ class InvalidKubeconfig(Exception):
 
 
 class Access(msgspec.Struct, kw_only=True, frozen=True):
-    """How to reach the API server and who we are.
-
-    authority, certificate, key: PEM. server_name: of the certificate, if not the URL's. authorization: the header.
-    token_file: read for each call, because kubelets write it anew. expires: when `authorization` or `certificate` do,
-    in seconds since 1970.
-    """
+    """How to reach the API server, and under which identity."""
 
     url: str
     authority: str = ""
+    """PEM."""
     certificate: str = ""
+    """PEM, as is `key`."""
     key: str = ""
     verify: bool = True
     server_name: str | None = None
+    """Name in the server's certificate, if not the URL's."""
     proxy: str | None = None
     authorization: str = ""
+    """The header."""
     token_file: Path | None = None
+    """Read for each call, because kubelets write the file anew."""
     expires: float | None = None
+    """When `authorization` or `certificate` end, in seconds since 1970."""
 
     def headers(self) -> dict[str, str]:
-        """Authorization, if we are a token. Raises ValueError while the token file cannot be used."""
+        """The Authorization header, if the identity is a token. Raises ValueError for an unusable token file."""
         authorization = self.authorization
         if self.token_file is not None:
             try:
@@ -51,7 +52,7 @@ class Access(msgspec.Struct, kw_only=True, frozen=True):
         return {"Authorization": authorization} if authorization else {}
 
     def tls(self) -> ssl.SSLContext | None:
-        """None for plain HTTP. Raises InvalidKubeconfig for what is no PEM."""
+        """None for plain HTTP. Raises InvalidKubeconfig for anything but PEM."""
         if not self.url.startswith("https:"):
             return None
         try:
@@ -65,7 +66,7 @@ class Access(msgspec.Struct, kw_only=True, frozen=True):
         return tls
 
     def is_reached_as(self, other: Access) -> bool:
-        """Whether connections made for `other` serve this one too: at most the token differs."""
+        """Whether connections made for `other` can be used here: at most the token differs."""
         return (
             msgspec.structs.replace(
                 self, authorization=other.authorization, token_file=other.token_file, expires=other.expires
@@ -91,14 +92,12 @@ def _no_password() -> str:
 
 
 class Login(msgspec.Struct, kw_only=True, frozen=True):
-    """Runs `operators.login`, and ends it and all that it has started after `timeout_s`.
-
-    kubeconfig: files as in KUBECONFIG; without, that variable, then the pod's ServiceAccount. context: without, the
-    current one.
-    """
+    """Runs `operators.login`, and ends the process with all its children after `timeout_s`."""
 
     kubeconfig: str | None = None
+    """Files as in KUBECONFIG; None: the files of that variable, else the pod's ServiceAccount."""
     context: str | None = None
+    """None: the current context."""
     timeout_s: float = 60
 
     async def __call__(self) -> Access:

@@ -29,7 +29,7 @@ _ROOTS: Final = {
     "Queue": (f"/apis/{API_VERSION}", "queues"),
     "DagJob": (f"/apis/{API_VERSION}", "dagjobs"),
 }
-#: Instead of the whole object, of a write's answer.
+#: Media type of a write's answer: metadata instead of the whole object.
 _METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _TYPES: Final = {
     "json": "application/json-patch+json",
@@ -38,7 +38,7 @@ _TYPES: Final = {
     "apply": "application/apply-patch+yaml",
 }
 _LINE_LIMIT: Final = 32 << 20
-#: What does not connect within so long does not do so later either: the next try may meet another address.
+#: Seconds for connecting. A longer wait would not help either: the next try may meet another address.
 _CONNECT_S: Final = 5.0
 _RENEW_EARLY_S: Final = 60
 _CONNECTIONS: Final = 64
@@ -48,7 +48,7 @@ PatchKind = Literal["json", "merge", "strategic", "apply"]
 
 
 class ApiError(Exception):
-    """The API server refused. status: HTTP status, 0 when there was no answer. reason: its short code."""
+    """The API server refused. `status` is the HTTP status, 0 without an answer; `reason` its short code."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         self.status, self.reason, self.message = status, reason, message
@@ -91,7 +91,7 @@ _ERRORS: Final[dict[int, type[ApiError]]] = {403: Forbidden, 404: NotFound, 409:
 
 
 class Client:
-    """One per process; an async context manager, which logs in. timeout_s: of every call but a watch.
+    """One per process; an async context manager, with a login on entry. `timeout_s` limits every call but a watch.
 
     A login is repeated before its credentials end, and when the API server refuses them (401).
     """
@@ -108,7 +108,7 @@ class Client:
 
     @classmethod
     def find(cls, kubeconfig: str | None, **settings: Any) -> Client:
-        """By the kubeconfig if one is given, else by KUBECONFIG, else as the pod's ServiceAccount."""
+        """By the kubeconfig if given, else by KUBECONFIG, else as the pod's ServiceAccount."""
         return cls(Login(kubeconfig=kubeconfig), **settings)
 
     async def __aenter__(self) -> Self:
@@ -153,10 +153,9 @@ class Client:
         return msgspec.json.decode(await self._call("DELETE", path, body, params=params))
 
     async def watch(self, path: str, *, read_timeout_s: float, **params: str) -> AsyncIterator[bytes]:
-        """Lines of a watch as they come, until the server ends it; an empty one first, as soon as it is open.
+        """Lines of a watch as they come, until the server ends the watch; an empty line first, as soon as open.
 
-        Raises ApiError.
-        read_timeout_s: a server that says nothing for so long (not even a bookmark) counts as gone.
+        A server silent for `read_timeout_s` (without even a bookmark) counts as gone. Raises ApiError.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=read_timeout_s)
         query = {**params, "watch": "true", "allowWatchBookmarks": "true"}
@@ -203,9 +202,9 @@ class Client:
     async def _answer(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **options: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """To one request; asked once more if it is 401 and there are newer credentials by now.
+        """The answer to one request; asked once more after a 401 with newer credentials by now.
 
-        Raises Unreachable for a 401 after which logging in failed, ValueError for a token file that cannot be used.
+        Raises Unreachable for a 401 after a failed login, ValueError for an unusable token file.
         """
         access, is_last = await self._logged_in(), False
         while True:
@@ -240,7 +239,7 @@ class Client:
         return self._session
 
     async def _replace_session(self) -> None:
-        """What runs on the connections may end on them: the ones to be closed are those of the time before."""
+        """Use new connections from now on. Requests under way finish on the present ones; earlier ones are closed."""
         closing, self._former, self._session = self._former, self._session, None
         if closing is not None:
             await closing.close()
@@ -257,9 +256,9 @@ class Client:
         return self._access
 
     async def _renewed(self, old: Access | None) -> Access:
-        """What follows `old`, or `old` itself if there is nothing newer.
+        """The successor of `old`, or `old` itself if there is nothing newer.
 
-        One logs in for all, and not at once after another, which may have failed or been in vain.
+        One caller logs in for all, and not at once after another, whose login may have failed or been in vain.
         """
         async with self._logging_in:
             if self._login is not None and self._access is old and time.monotonic() >= self._not_before:
@@ -320,7 +319,7 @@ def _error(status: int, content: bytes) -> ApiError:
 
 
 def error_of(status: Any, code: int = 0) -> ApiError:
-    """The error that a `Status` object tells of."""
+    """The error told by a `Status` object."""
     told = status if isinstance(status, dict) else {}
     code = said if isinstance(said := told.get("code"), int) else code
     reason, message = str(told.get("reason", "")), str(told.get("message", ""))

@@ -50,10 +50,10 @@ class Millis(int):
 
 
 class Document:
-    """A YAML mapping and the line of every key and item in it.
+    """A YAML mapping with the line of every key and item.
 
-    config_map: of a manifest, the ConfigMap whose `config.yaml` is meant; lines are those of the manifest.
-    Raises InvalidConfig for a file that cannot be read or is not one YAML mapping.
+    `config_map` names the ConfigMap whose `config.yaml` is meant, in a manifest; lines are the manifest's. Raises
+    InvalidConfig for a file that cannot be read or is not one YAML mapping.
     """
 
     def __init__(self, path: Path | str, config_map: str = "") -> None:
@@ -81,7 +81,7 @@ class Document:
             raise InvalidConfig(self._mistakes)
 
     def located(self, where: Where, message: str) -> str:
-        """A message with the place of `where`, or of the nearest thing around it that stands in the file."""
+        """A message with the place of `where`, or of the nearest key around `where` that stands in the file."""
         at = where
         while at and at not in self._lines:
             at = at[:-1]
@@ -105,7 +105,7 @@ class Document:
         return yaml.compose(inner.value, Loader=yaml.SafeLoader)
 
     def _read(self, node: yaml.Node, where: Where) -> Any:
-        self._nodes += 1  # aliases repeat what they stand for
+        self._nodes += 1  # aliases repeat their content
         if self._nodes > _MAX_NODES:
             raise InvalidConfig([f"{self.file}: has more than {_MAX_NODES:,} values, aliases followed"])
         if isinstance(node, yaml.MappingNode):
@@ -137,12 +137,12 @@ class Document:
 
 
 def load(path: Path | str, kind: type[T], config_map: str = "") -> T:
-    """Read a configuration file, or its ConfigMap, as `kind`. Raises InvalidConfig with every mistake in it."""
+    """Read a configuration file, or its ConfigMap, as `kind`. Raises InvalidConfig with every mistake."""
     return parse(Document(path, config_map), kind)
 
 
 def parse(document: Document, kind: type[T]) -> T:
-    """A document as `kind`, a struct of structs. Raises InvalidConfig with every mistake in it."""
+    """A document as `kind`, a struct of structs. Raises InvalidConfig with every mistake."""
     mistakes: list[tuple[Where, str]] = []
     config = _struct(document.data, kind, (), mistakes)
     if mistakes or config is None:
@@ -200,7 +200,7 @@ def _value(data: Any, type_: Any, where: Where, mistakes: list[tuple[Where, str]
 
 
 def _why(text: str, data: Any) -> str:
-    """What msgspec says, in the words of a configuration file, with the value seen."""
+    """The message of msgspec in the words of a configuration file, with the value seen."""
     text, _, deeper = text.partition(" - at `$")
     if deeper:
         return f"{text[:1].lower()}{text[1:]} (at {deeper.rstrip('`').lstrip('.')})"
@@ -211,7 +211,7 @@ def _why(text: str, data: Any) -> str:
 
 
 def _struct_in(type_: Any) -> type[msgspec.Struct] | None:
-    """The struct that a field's type is, alone or as an alternative to None."""
+    """The struct in a field's type, alone or as an alternative to None."""
     options = get_args(type_) if isinstance(type_, types.UnionType) else (type_,)
     return next((o for o in options if isinstance(o, type) and issubclass(o, msgspec.Struct)), None)
 
@@ -219,7 +219,7 @@ def _struct_in(type_: Any) -> type[msgspec.Struct] | None:
 def _decode(type_: type, data: Any) -> Any:
     if type_ is Millis:
         return parse_millis(data)
-    raise NotImplementedError(type_)  # what msgspec asks of a hook that does not know the type
+    raise NotImplementedError(type_)  # msgspec's convention for a hook's unknown type
 
 
 def _find(node: yaml.Node | None, *keys: str) -> yaml.Node | None:

@@ -1,4 +1,4 @@
-"""Events on API objects: what `kubectl describe` shows below an object."""
+"""Events on API objects, shown by `kubectl describe` below an object."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ log = structlog.get_logger()
 
 #: The API server takes longer notes, people do not.
 _LONGEST_NOTE: Final = 1000
-#: Events on objects without a namespace are written to this one, as Kubernetes' own events on Nodes are.
+#: Namespace of events on objects without a namespace, as of Kubernetes' own events on Nodes.
 _CLUSTER: Final = "default"
 _API_VERSIONS: Final = {"Pod": "v1", "DagJob": API_VERSION, "Queue": API_VERSION}
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event. reason: CamelCase. warning: its type is Warning instead of Normal."""
+    """An event."""
 
     reason: str
+    """CamelCase."""
     message: str
     warning: bool = False
+    """Whether the type is Warning instead of Normal."""
 
 
 class Events:
-    """Writes events for one component of ours. identity: of the replica."""
+    """Writes events for one component of ours, from the replica `identity`."""
 
     def __init__(self, client: Client, *, component: str, identity: str) -> None:
         self._client, self._component, self._identity = client, component, identity
 
     async def report(self, kind: str, meta: Meta, event: Event) -> None:
-        """Write an event on the object of this kind (Pod, DagJob, Queue); a lost event is logged, never raised."""
+        """Write an event on an object of a kind (Pod, DagJob, Queue); a lost event is logged, never raised."""
         namespace = meta.namespace or _CLUSTER
         regarding = {"apiVersion": _API_VERSIONS[kind], "kind": kind, "name": meta.name, "uid": meta.uid}
         body = {

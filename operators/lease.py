@@ -1,9 +1,9 @@
 """Leadership by a Lease of the API server, with the semantics of client-go's `leaderelection`.
 
-A candidate never compares clocks with another: it notes when it saw the Lease change *on its own clock*
-and takes over only after the Lease has stood still for its whole duration. The holder gives up earlier
-than that, `renew_s` after it sent the last renewal that succeeded. So there are never two, however far
-the clocks of the replicas are apart. Source: k8s.io/client-go/tools/leaderelection.
+A candidate never compares clocks with another: it notes when the Lease changed *on its own clock* and takes over only
+after the Lease has stood still for its whole duration. The holder gives up earlier, `renew_s` after sending the last
+successful renewal. So there are never two holders, however far apart the clocks of the replicas. Source:
+k8s.io/client-go/tools/leaderelection.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from schedulers.objects.names import BRAIN_LEASE
 
 log = structlog.get_logger()
 
-#: How far `renew_s` exceeds `retry_s` at least (client-go's), so that one renewal that fails ends nothing.
+#: How far `renew_s` exceeds `retry_s` at least (client-go's), so that a single failed renewal ends nothing.
 JITTER: Final = 1.2
 
 
 class LeaderElection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The Lease by which replicas agree on one that decides; times mean what they mean in client-go.
+    """The Lease by which replicas agree on one leader; times mean the same as in client-go.
 
-    They are half as long as its defaults: after a leader that died nobody decides for `leaseDuration` and a second.
+    The times are half as long as client-go's defaults: after a leader's death nobody decides for `leaseDuration` and a
+    second.
     """
 
     name: Annotated[str, msgspec.Meta(min_length=1)] = BRAIN_LEASE
@@ -47,7 +48,7 @@ class LeaderElection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def check_times(duration_s: float, renew_s: float, retry_s: float) -> None:
-    """Raises ValueError for times with which there could be two leaders, or a Lease that is lost by bad luck."""
+    """Raises ValueError for times that allow two leaders, or the loss of a Lease by bad luck."""
     if not (duration_s > renew_s > JITTER * retry_s > 0) or duration_s < 1:
         raise ValueError(
             f"lease times do not fit: leaseDuration {duration_s:g} s, renewDeadline {renew_s:g} s, "
@@ -57,32 +58,29 @@ def check_times(duration_s: float, renew_s: float, retry_s: float) -> None:
 
 
 class Term(NamedTuple):
-    """Which term of leadership; a later one compares greater.
-
-    created: when the Lease object was created (RFC 3339), so that a Lease that was deleted and begins to
-    count anew still gives greater terms. transitions: how often it has changed hands since.
-    """
+    """A term of leadership; a later term compares greater."""
 
     created: str = ""
+    """When the Lease object was created (RFC 3339): a Lease deleted and counting anew still gives greater terms."""
     transitions: int = 0
+    """How often the Lease has changed hands since."""
 
     def __str__(self) -> str:
         return f"{self.created}.{self.transitions}"
 
 
 def steady() -> float:
-    """Seconds on a clock that only goes forward; on Linux it also counts the time that the machine slept."""
+    """Seconds on a clock that only goes forward; on Linux the clock also counts the machine's sleep."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class Lease:
     """One candidate for a Lease.
 
-    identity: who it is, for people; a random suffix makes it unique, so that a restarted process does not take
-    itself for its predecessor.
-    duration_s: how long others wait after the last renewal that they saw. renew_s: how long the holder
-    tries to renew before it gives up; what is left of `duration_s` is the time that `lost` may take.
-    retry_s: pause between two tries. clock: seconds, steady; wall: what is written as times, for people.
+    `identity` is for people; a random suffix makes each identity unique, so that a restarted process does not take
+    itself for its predecessor. Others wait `duration_s` after the last renewal seen; the holder tries to renew for
+    `renew_s` before giving up, and the rest of `duration_s` is the time for `lost`; `retry_s` is the pause between two
+    tries. `clock` gives steady seconds, `wall` the times written for people.
     Needs the verbs get, create and update on this one Lease. Raises ValueError for times that do not fit.
     """
 
@@ -115,7 +113,7 @@ class Lease:
 
     @classmethod
     def of(cls, client: Client, election: LeaderElection, *, namespace: str, identity: str) -> Lease:
-        """A candidate as the configuration says."""
+        """A candidate with the configuration's times."""
         return cls(
             client,
             name=election.name,
@@ -133,16 +131,16 @@ class Lease:
 
     @property
     def holder(self) -> str:
-        """Who holds it, as far as this candidate knows; empty for nobody."""
+        """The holder's identity, as far as this candidate knows; empty for nobody."""
         return str(_spec(self._seen).get("holderIdentity") or "")
 
     async def run(self, gained: Callable[[], Awaitable[None]], lost: Callable[[], Awaitable[None]]) -> None:
         """Campaign, lead, campaign again, until cancelled.
 
-        gained: runs beside the renewals and may take as long as it likes; it is cancelled when leadership
-        ends before it does. lost: called whenever leadership ends, before anybody else can have it, if it
-        returns within duration_s - renew_s. A cancelled `run` calls `lost`, then gives the Lease back.
-        Raises what `gained` or `lost` raise, after giving the Lease back.
+        `gained` runs next to the renewals and may take any time; the task is cancelled when leadership ends first.
+        `lost` is called whenever leadership ends, before anybody else can lead, provided that `lost` returns within
+        duration_s - renew_s. A cancelled `run` calls `lost`, then gives the Lease back. Errors of `gained` or `lost`
+        are raised, after giving the Lease back.
         """
         while True:
             await self._acquire()
@@ -174,7 +172,7 @@ class Lease:
             await _cancelled(beginning, renewing)
 
     async def _renew(self) -> None:
-        """Renew every `retry_s`; returns when it is somebody else's, or the deadline has passed."""
+        """Renew every `retry_s`; returns when the Lease is somebody else's, or the deadline has passed."""
         while True:
             await asyncio.sleep(min(self._retry_s, max(0.0, self._left())))
             left = self._left()
@@ -190,7 +188,7 @@ class Lease:
         return self._renewed_at + self._renew_s - self._clock()
 
     async def _release(self) -> None:
-        """Give it back, so that the next one need not wait; best effort."""
+        """Give the Lease back, so that the next leader need not wait; best effort."""
         if self._seen is None or self.holder != self.identity:
             return
         spec = self._spec(holder="", duration_s=1)
@@ -211,7 +209,7 @@ class Lease:
             await asyncio.sleep(self._pause_s())
 
     def _pause_s(self) -> float:
-        """Until the next try: when the holder's time is over, or earlier, to see whether it has given the Lease back.
+        """Seconds until the next try: at the end of the holder's time, or earlier, to see a Lease given back.
 
         Drawn, so that candidates do not try in step.
         """
@@ -220,7 +218,7 @@ class Lease:
         return min(self._retry_s * drawn, left + 0.1 * self._retry_s * drawn) if left > 0 else self._retry_s * drawn
 
     async def _try(self) -> None:
-        """Take or renew it, if that is right now; sets `_holds`. Faults of the API server are left to the next try."""
+        """Take or renew the Lease, if right now; sets `_holds`. Faults of the API server are left to the next try."""
         try:
             if self._holds and await self._renewed():
                 return
@@ -235,7 +233,7 @@ class Lease:
             log.warning("the lease cannot be read or written", lease=self.name, why=str(error))
 
     async def _renewed(self) -> bool:
-        """Renew without reading first; false when it is not as we know it (an answer of ours may have been lost)."""
+        """Renew without reading first; false for a Lease other than expected (an answer may have been lost)."""
         try:
             await self._take()
         except (Conflict, NotFound):
@@ -243,7 +241,7 @@ class Lease:
         return True
 
     async def _take(self) -> None:
-        """What counts is when the write was sent: others may have seen it from then on."""
+        """Take or renew the Lease. The time of sending counts: others may have seen the write from then on."""
         sent = self._clock()
         lease = await self._write()
         self._note(lease)
@@ -259,9 +257,9 @@ class Lease:
         return lease
 
     def _note(self, lease: dict[str, Any] | None) -> None:
-        """Remember what was read. A change of its spec, and nothing else, starts the wait anew.
+        """Remember the Lease as read. Only a change of its spec starts the wait anew.
 
-        A Lease that was deleted under its holder is waited for as if it were there: the holder may not know yet.
+        A Lease deleted under its holder is waited for as if still there: the holder may not know yet.
         """
         if _spec(lease) != _spec(self._seen):
             self._seen_at = self._clock()
@@ -271,7 +269,7 @@ class Lease:
             self._wait_s = float(_spec(lease).get("leaseDurationSeconds") or self._duration_s) if theirs else 0.0
 
     def _may_take(self) -> bool:
-        """Whether it is ours, nobody's, or has stood still for the whole duration that its holder named."""
+        """Whether the Lease is ours, nobody's, or has stood still for the whole duration named by its holder."""
         return self._holds or self._clock() >= self._seen_at + self._wait_s
 
     async def _write(self) -> dict[str, Any]:
@@ -289,7 +287,7 @@ class Lease:
         return replaced
 
     def _spec(self, *, holder: str, duration_s: int) -> dict[str, Any]:
-        """What is written; a new term counts one transition more, also when the last holder was ourselves."""
+        """The spec to write; a new term counts one transition more, also when the last holder was this candidate."""
         now = self._wall().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         before = _spec(self._seen)
         transitions, acquired = int(before.get("leaseTransitions") or 0), before.get("acquireTime") or now

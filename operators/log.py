@@ -12,7 +12,7 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 def set_up(level: Level = "info") -> None:
-    """Send our own lines and those of libraries the same way."""
+    """Send our own lines and the libraries' the same way."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

@@ -1,10 +1,11 @@
 """`python -m operators.login [--context NAME] [KUBECONFIG]`: prints an `Access` as a line of JSON.
 
-A first line says for whom it waits, if it does. Exit code 2 with a line that says why there is no access.
+A first line names the plug-in or issuer waited for, if any. Exit code 2 with a line of explanation when there is no
+access.
 
-The work is done by the loaders of the `kubernetes` package. In a process of its own, because they wait without end for
-credential plug-ins and OpenID issuers, and only a process can be ended then; what they import is not kept either. Not
-by those of `kubernetes.aio`, which trust any issuer's certificate, drop renewed tokens, know no provideClusterInfo and
+The loaders of the `kubernetes` package do the work. In a process of its own, because the loaders wait without end for
+credential plug-ins and OpenID issuers, and only a process can be ended then; the imports are not kept either. Not the
+loaders of `kubernetes.aio`, which trust any issuer's certificate, drop renewed tokens, know no provideClusterInfo and
 fail for a context without user.
 """
 
@@ -65,7 +66,7 @@ class _User(msgspec.Struct):
 
 
 class _Kubeconfig(msgspec.Struct, rename="kebab"):
-    """What the package takes for granted and does not check."""
+    """The part of a kubeconfig taken for granted, and not checked, by the package."""
 
     clusters: list[_Cluster] | None = None
     contexts: list[_Context] | None = None
@@ -74,14 +75,14 @@ class _Kubeconfig(msgspec.Struct, rename="kebab"):
 
 
 class _Errors(logging.Handler):
-    """The package logs what goes wrong with a plug-in, and goes on without credentials."""
+    """Collects errors: the package logs a plug-in's failure, and goes on without credentials."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it."""
+        """Keep the message."""
         self.messages.append(record.getMessage())
 
 
@@ -101,7 +102,7 @@ def main() -> int:
 
 
 def in_pod() -> Access:
-    """The pod's ServiceAccount; RM_SERVICEACCOUNT_DIR overrides where its files are. Raises InvalidKubeconfig."""
+    """The pod's ServiceAccount; RM_SERVICEACCOUNT_DIR overrides the files' directory. Raises InvalidKubeconfig."""
     directory = Path(os.environ.get("RM_SERVICEACCOUNT_DIR", _SERVICE_ACCOUNT))
     token, authority = directory / "token", directory / "ca.crt"
     if not os.environ.get("KUBERNETES_SERVICE_HOST") or not token.exists():
@@ -150,13 +151,13 @@ def from_kubeconfig(files: str, context: str | None = None) -> Access:
         access.tls()
     except binascii.Error as error:
         raise InvalidKubeconfig(f"{where}: what ends in -data has to be base64: {error}") from None
-    except Exception as error:  # the package checks little, so what is wrong may show as anything
+    except Exception as error:  # the package checks little, so a mistake may show as any error
         raise InvalidKubeconfig(f"{where}: {_words(error)}") from None
     return access
 
 
 def _merged(files: str) -> KubeConfigMerger:
-    """The content of all files, with all paths absolute. Files that are missing count as empty, unless all are."""
+    """The content of all files, with all paths absolute. Missing files count as empty, unless all are missing."""
     paths = [path for name in files.split(os.pathsep) if name and (path := Path(name).expanduser()).exists()]
     if not paths:
         raise InvalidKubeconfig(f"{files}: cannot be read as a kubeconfig: there is no such file")
@@ -168,15 +169,15 @@ def _merged(files: str) -> KubeConfigMerger:
     merger = KubeConfigMerger(os.pathsep.join(map(str, paths)))
     for kind in ("cluster", "user"):
         for node in merger.config.value[f"{kind}s"]:
-            node.name = f"{kind} '{node.value['name']}'"  # stands in messages; the package's has all secrets in it
+            node.name = f"{kind} '{node.value['name']}'"  # for messages; the package's name has all secrets in it
             node.value = node.value | {kind: _completed(node.value[kind], Path(node.path).parent.absolute())}
     return merger
 
 
 def _completed(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """A copy of a cluster or user for the package: what is empty is not there, and paths are from `folder`.
+    """A copy of a cluster or user for the package: empty entries left out, and paths taken from `folder`.
 
-    The package would take those of a user from the folder of the cluster.
+    The package would take a user's paths from the folder of the cluster.
     """
     entry = {key: copy.deepcopy(value) for key, value in entry.items() if value not in (None, "")}
     for key in _FILES:
@@ -195,7 +196,7 @@ def _completed(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _entry(files: str, merger: KubeConfigMerger, kind: str, name: Any) -> dict[str, Any]:
-    """What the entry `name` of the list `kind`s holds."""
+    """The content of the entry `name` in the list `kind`s."""
     entries = {node.value["name"]: node.value[kind] for node in merger.config.value[f"{kind}s"]}
     if str(name) not in entries:
         known = ", ".join(entries) or "none"
@@ -205,7 +206,7 @@ def _entry(files: str, merger: KubeConfigMerger, kind: str, name: Any) -> dict[s
 
 
 def _how(user: Mapping[str, Any]) -> str:
-    """What `user` logs in by, if that may take time."""
+    """The plug-in or provider by which `user` logs in, if any: a login that may take time."""
     provider, program = user.get("auth-provider"), user.get("exec")
     if provider:
         config = provider.get("config")
@@ -215,7 +216,7 @@ def _how(user: Mapping[str, Any]) -> str:
 
 
 def _loaded(loader: KubeConfigLoader, user: Mapping[str, Any]) -> Access:
-    """Raises ValueError, and whatever the package does."""
+    """Raises ValueError, and any error of the package."""
     errors, configuration = _Errors(), Configuration(proxy="")  # "": not the environment's
     logging.getLogger().addHandler(errors)
     try:
@@ -250,7 +251,7 @@ def _loaded(loader: KubeConfigLoader, user: Mapping[str, Any]) -> Access:
 
 
 def _expiry(loader: KubeConfigLoader, user: Mapping[str, Any], authorization: str) -> float | None:
-    """When the credentials end, s since 1970. Raises ValueError for an id-token that the issuer has not renewed."""
+    """When the credentials end, s since 1970. Raises ValueError for an id-token not renewed by the issuer."""
     if user.get("auth-provider", {}).get("name") != "oidc":
         told = getattr(loader, "expiry", None)
         return told.timestamp() if told is not None else None
@@ -262,7 +263,7 @@ def _expiry(loader: KubeConfigLoader, user: Mapping[str, Any], authorization: st
 
 
 def _keep(merger: KubeConfigMerger, name: str, user: Mapping[str, Any]) -> None:
-    """Write renewed tokens to the file that they are from, as kubectl does: some issuers take a refresh token once."""
+    """Write renewed tokens to the file of the old, as kubectl does: some issuers take a refresh token once."""
     renewed = user["auth-provider"]["config"]
     entries = (entry for config in merger.config_files.values() for entry in config.get("users") or ())
     stored = next(entry for entry in entries if entry["name"] == name)["user"]["auth-provider"].setdefault("config", {})

@@ -1,9 +1,10 @@
 """The metrics of both processes, in one place, so that names and labels are decided together.
 
-They are in the package's own registry, which also has memory, file descriptors and garbage collection of the process.
+The metrics are in the package's own registry, which also has memory, file descriptors and garbage collection of the
+process.
 
-Base units, `_total` on counters, and no pod, job or node as a label: the number of time series must not grow
-with the work. `table()` lists them for the documentation.
+Base units, `_total` on counters, and no pod, job or node as a label: the number of time series must not grow with the
+work. `table()` lists them for the documentation.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ PODS_CREATED: Final = Counter("rm_pods_created_total", "Pods created; cause: fir
 
 
 def show(gauge: Gauge, values: Mapping[str, float]) -> None:
-    """Set a gauge of one label by that label's values; those that are gone disappear."""
+    """Set a gauge of one label by that label's values; values no longer given disappear."""
     gauge.clear()
     for label, value in values.items():
         gauge.labels(label).set(value)

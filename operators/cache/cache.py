@@ -1,4 +1,4 @@
-"""All that the brain and the controllers watch, in small structs, by key."""
+"""All objects watched by the brain and the controllers, in small structs, by key."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ KINDS: Final = (
     Kind("Pod", Pod, path_of("Pod", "")),
 )
 
-#: Seconds between two questions whether the API server still answers: a watch with nothing to tell is silent, and so
-#: is one whose server hangs.
+#: Seconds between two questions whether the API server still answers: a watch with nothing to tell is as silent as a
+#: watch of a server that hangs.
 PULSE_S: Final = 1.0
 #: Seconds between two looks whether all watches are open again.
 _LOOK_S: Final = 0.1
 
 
 class Cache:
-    """Watches every kind; `hear` is told each difference, in the order in which it is taken in.
+    """Watches every kind; `hear` is told each difference, in the order of arrival.
 
-    Objects are as the API server has them, up to the watch's delay; those of a kind that is not watched are none.
-    settings: of the reflectors (time-out and pauses, see Reflector).
+    Objects are as the API server has them, up to the watch's delay; a kind not watched has none. `settings` go to the
+    reflectors (time-out and pauses, see Reflector).
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Cache:
         return max((now - reflector.heard_at for reflector in self.reflectors.values()), default=0.0)
 
     def not_ready(self, stale_s: float) -> str | None:
-        """Why nothing should be built on it, or None. stale_s: a watch that is silent for longer is not believed."""
+        """Why nothing should be built on the cache, or None. A watch silent for more than `stale_s` is not believed."""
         if not self.synced:
             return "the first lists of the API server are not complete"
         stale = self.staleness_s()
         return f"nothing was heard of the API server for {stale:.0f} s" if stale > stale_s else None
 
     def _answered(self, reflectors: Sequence[Reflector[Any]]) -> None:
-        """The API server answers. Watches that were open all through a break may hear nothing any more."""
+        """The API server answers. Watches open all through a break may hear nothing any more."""
         if self.heard_ms() is None:
             for reflector in reflectors:
                 if reflector.opened_at <= self._hearing.last:

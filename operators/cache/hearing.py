@@ -1,7 +1,7 @@
-"""For how long the API server has been heard without a break: the one clock of everything that acts on silence.
+"""Length of time for which the API server has been heard without a break: the clock for acting on silence.
 
-What was not heard may have happened. So a time-out ("the pod has not been bound for 30 s") counts only what was
-heard since the last break, and nobody acts on the cache during one.
+An event not heard may have happened. So a time-out ("the pod has not been bound for 30 s") counts only the time since
+the last break, and nobody acts on the cache during a break.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-#: Seconds without a sign of life that make a break. A watch that ends as it should is open again sooner.
+#: Seconds without a sign of life that make a break. A watch ended by the server is open again sooner.
 BREAK_S: Final = 5.0
 
 
 class Hearing:
-    """Told of every sign of life. last: when the last one came. clock: monotonic seconds."""
+    """Told of every sign of life; `last` is the time of the last. `clock` gives monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -29,6 +29,6 @@ class Hearing:
         self.last = now
 
     def for_ms(self) -> int | None:
-        """Since when everything has been heard, as a length of time; None: nothing is heard now."""
+        """Milliseconds for which everything has been heard; None: nothing is heard now."""
         now = self._clock()
         return round(1000 * (now - self._since)) if now - self.last < BREAK_S else None

@@ -1,8 +1,8 @@
-"""One kind of object, kept as the API server has it: list, then watch, and list again when that breaks.
+"""One kind of object, kept as the API server has it: list, then watch, and list again when the watch breaks.
 
-The loop of the Kubernetes API concepts page: LIST in pages, WATCH from the list's version with bookmarks;
-410 or an ERROR event means LIST again, and what differs from the cache is told as if it had been watched.
-A server that says nothing for longer than its bookmarks take is gone, whatever its socket says.
+The loop of the Kubernetes API concepts page: LIST in pages, WATCH from the list's version with bookmarks; 410 or an
+ERROR event means LIST again, and differences from the cache are told as if watched. A server silent for longer than its
+bookmarks take is gone, whatever its socket says.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ READ_TIMEOUT_S: Final = 75.0
 #: Between two tries: at first, and at most while nothing is heard (doubled from try to try).
 FIRST_PAUSE_S: Final = 0.2
 LAST_PAUSE_S: Final = 15.0
-#: Between two tries while the API server is away, at most: a connection that is refused burdens nobody, and what waits
-#: for its first answer is everybody.
+#: Between two tries while the API server is away, at most: a refused connection burdens nobody, and everybody waits for
+#: the first answer.
 AWAY_PAUSE_S: Final = 1.0
 #: Objects per page of a list; others get their turn on the event loop between two pages.
 PAGE: Final = 500
@@ -70,7 +70,7 @@ class _Event(msgspec.Struct):
 
 
 class _Name(msgspec.Struct):
-    """What an object that cannot be read is called, and its version."""
+    """Name and version of an unreadable object."""
 
     name: str = ""
     namespace: str = ""
@@ -87,7 +87,7 @@ class _Named(msgspec.Struct):
 
 
 class Listing:
-    """A list on its way in: the keys that its pages have named, and the version that a watch goes on from."""
+    """A list on its way in: the keys named by its pages, and the version from which a watch goes on."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
@@ -97,10 +97,10 @@ class Listing:
 class Reflector(Generic[T]):
     """Keeps `objects` (by key) in step with the API server and passes every difference on to `hear`.
 
-    relists, errors, events: counters. unreadable: objects left out because they are not typed as the API says.
-    heard_at: monotonic time of the last sign of life. watching: a watch is open (since opened_at), and goes on from a
-    complete list.
-    A `hear` that raises is our own mistake: it is logged and counted (`unheard`), and the cache itself stays right.
+    `relists`, `errors`, `events`, `unreadable` (objects left out, not typed as the API says) and `unheard` are
+    counters. `heard_at` is the monotonic time of the last sign of life. `watching`: a watch is open (since
+    `opened_at`), and goes on from a complete list. A `hear` that raises is our own mistake: logged and counted
+    (`unheard`), and the cache itself stays right.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """List and watch until cancelled.
 
-        There is a pause between any two tries, and it doubles while none of them brings an event or a bookmark:
-        a server that closes every watch at once, or lists but refuses to watch, is not asked in a hot loop. One that
-        does not answer at all is asked every second or sooner.
+        Between any two tries there is a pause, doubled while no try brings an event or a bookmark: a server that closes
+        every watch at once, or lists but refuses to watch, is not asked in a hot loop. A server without any answer is
+        asked every second or sooner.
         """
         pause = self._first_pause_s
         while True:
@@ -154,16 +154,16 @@ class Reflector(Generic[T]):
             pause = min(2 * pause, self._last_pause_s)
 
     def reopen(self) -> None:
-        """Open the watch anew, from where it is: after a break its connection may be one that nobody hears any more."""
+        """Open the watch anew, from its version: after a break nobody may hear its connection any more."""
         if self.watching and self._open is not None:
             self.watching = False
             self._open.reschedule(asyncio.get_running_loop().time())
 
     def _failed(self, error: Exception, *, silent: bool) -> None:
-        """The watch goes on where it was only if the server did not answer; any other fault asks for a fresh list.
+        """After silence the watch goes on from its version; any other fault asks for a fresh list.
 
-        A version that the server cannot know (etcd was restored) is refused with many codes, not just with 410,
-        or not at all: the API server then waits in silence, without bookmarks, until etcd has come that far.
+        A version unknown to the server (etcd was restored) is refused with many codes, not just with 410, or not at
+        all: the API server then waits in silence, without bookmarks, until etcd has come as far.
         """
         self.errors += 1
         self._watch_errors.inc()
@@ -173,7 +173,7 @@ class Reflector(Generic[T]):
         log.warning("watch interrupted", kind=self.kind.name, why=str(error), list_again=not self._version)
 
     def is_past(self, version: str) -> bool:
-        """Whether what was written as this version has been told, if it can be."""
+        """Whether the watch has come as far as this version: a readable write of the version has been told."""
         return bool(self._version) and _number(self._version) >= _number(version)
 
     # -- list -----------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class Reflector(Generic[T]):
         return meta.continue_
 
     async def take_end(self, listing: Listing) -> None:
-        """The list is complete: what it did not name is gone."""
+        """The list is complete: objects without a name in the list are gone."""
         gone = [key for key in self.objects if key not in listing.seen]
         for number, key in enumerate(gone, 1):
             self._gone(key)
@@ -221,7 +221,7 @@ class Reflector(Generic[T]):
     def _read_page(self, page: bytes, listing: Listing) -> tuple[list[T], _ListMeta]:
         try:
             whole = self._decode_page(page)
-        except RecursionError:  # of one object, which must not cost all others
+        except RecursionError:  # of one object, and all others must not pay
             return self._read_page(cut(page), listing)
         except msgspec.ValidationError:
             parts = _RAW_PAGE.decode(page)
@@ -229,7 +229,7 @@ class Reflector(Generic[T]):
         return whole.items or [], whole.metadata
 
     def _read(self, raw: msgspec.Raw, listing: Listing) -> T | None:
-        """An object, or None if it is not typed as the API says; then what is known of it stays."""
+        """An object, or None if not typed as the API says; a copy known from before stays."""
         try:
             return self._object(raw)
         except msgspec.ValidationError as error:
@@ -305,7 +305,7 @@ class Reflector(Generic[T]):
         return item.metadata.resourceVersion
 
     def _take_unreadable(self, event: _Event, error: msgspec.ValidationError) -> str:
-        """That an object is gone can be told without reading it."""
+        """The end of an object can be told without reading the object."""
         name = self._cannot_read(event.object, error)
         known = self.objects.get(name.key)
         if event.type == "DELETED" and known is not None and known.metadata.uid == name.uid:
@@ -343,7 +343,7 @@ def _page_type(item: type[Any]) -> Any:
 
 
 def _is_later(item: Stored, known: Stored) -> bool:
-    """Versions of one kind are ordered numbers (kubernetes/enhancements KEP-5504); what is not one counts as new."""
+    """Versions of one kind are ordered numbers (kubernetes/enhancements KEP-5504); any other text counts as new."""
     return _number(item.metadata.resourceVersion) > _number(known.metadata.resourceVersion)
 
 

@@ -1,1 +1,1 @@
-"""Reconcilers of DagJob and Queue: pods, replacement, status. They decide neither order nor place."""
+"""Reconcilers of DagJob and Queue: pods, replacement, status. Order and place are decided elsewhere."""

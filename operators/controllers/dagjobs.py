@@ -1,4 +1,4 @@
-"""Brings DagJobs in line: carries out what `plan` says."""
+"""Brings DagJobs in line by carrying out `plan`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from schedulers.objects.pod import Condition, Pod
 log = structlog.get_logger()
 
 COMPONENT: Final = "rm-controllers"
-#: When pods that were refused are tried again, and those whose name another one has for a moment.
+#: When refused pods are tried again, and pods whose name another pod has for a moment.
 _REFUSED_S: Final = 10.0
 _WAITS_S: Final = 1.0
 #: When to look again while nothing is heard of the API server.
 _DEAF_S: Final = 1.0
-#: When a status is written that came too late for the version it was meant for.
+#: When a status too late for its version is written.
 _CHANGED_S: Final = 0.2
 #: A job of thousands of tasks is planned for long, and each change of its pods asks for another plan: a job rests so
 #: many times as long as its plan took, if that was long, and so long at most: time for others and for the API server.
@@ -40,12 +40,12 @@ _EVENTS: Final = 20
 
 
 class _Known(msgspec.Struct):
-    """What this replica has found out about one DagJob in its term."""
+    """Memory of one DagJob, for the present term."""
 
     status: DagJobStatus | None = None
-    """As last planned."""
+    """The status as last planned."""
     gone: list[Pod] = []
-    """Pods that have ended and gone since."""
+    """Pods ended and gone since that plan."""
     written_at: float = -math.inf
     """Monotonic time of the last status."""
     rests_until: float = -math.inf
@@ -53,10 +53,10 @@ class _Known(msgspec.Struct):
 
 
 class DagJobs:
-    """The DagJob controller. `reconcile` is level-triggered: it looks at the objects, not at what has changed.
+    """The DagJob controller. `reconcile` is level-triggered: objects count, not their changes.
 
-    What a DagJob's status remembers is kept here too, because the watch of DagJobs may come later than the watch of
-    pods: what was counted in a pod that is gone by now must not be forgotten in between.
+    The memory of a DagJob's status is kept here too, because the watch of DagJobs may come later than the watch of
+    pods: a count taken from a pod gone by now must not be forgotten in between.
     """
 
     def __init__(self, client: Client, cache: Cache, config: ControllersConfig, *, identity: str) -> None:
@@ -70,7 +70,7 @@ class DagJobs:
     # -- what is there --------------------------------------------------------------------------
 
     def hear(self, old: Pod | None, new: Pod | None) -> str | None:
-        """A pod was added, changed or is gone; returns the key of the DagJob that it concerns."""
+        """A pod was added, changed or is gone; returns the key of the pod's DagJob."""
         pod = new if new is not None else old
         assert pod is not None
         if new is None:
@@ -101,7 +101,7 @@ class DagJobs:
         self._known.pop(job_uid, None)
 
     def begin(self) -> None:
-        """This replica leads from now on: what it knew of an earlier term may be out of date."""
+        """This replica leads from now on: knowledge of an earlier term may be out of date."""
         self._known.clear()
 
     def pods_of(self, job: WholeDagJob) -> list[Pod]:
@@ -115,14 +115,14 @@ class DagJobs:
         """See `work.Reconcile`."""
         heard_ms = self._cache.heard_ms()
         if heard_ms is None:
-            return _DEAF_S  # what is known may be long out of date
+            return _DEAF_S  # the cache may be long out of date
         job: Any = self._cache.dagjobs.get(key)
         if job is None or job.metadata.deletionTimestamp:
             return None  # its pods go with it, by their owner reference
         known = self._known.setdefault(job.metadata.uid, _Known())
         if (left := known.rests_until - time.monotonic()) > 0:
             return left
-        began = time.thread_time()  # of this thread alone: where others have the CPU, a short plan is a short one still
+        began = time.thread_time()  # of this thread alone: on a busy CPU, too, a short plan counts as short
         remembered = msgspec.structs.replace(job, status=known.status or job.status)
         todo = plan(remembered, [*known.gone, *self.pods_of(job)], self._surroundings(heard_ms))
         seen, took = len(known.gone), time.thread_time() - began
@@ -162,11 +162,11 @@ class DagJobs:
         try:
             await self._client.delete(path_of("DagJob", job.key), body)
         except (NotFound, Conflict):
-            return  # if it is another by now, the watch will tell
+            return  # changed by now: the watch will tell
         log.info("deleted a finished job after its time", dagjob=job.key)
 
     async def _write_status(self, job: WholeDagJob, todo: Plan, known: _Known) -> float | None:
-        """Write what has changed of our part; returns in how many seconds to come back when it is too early."""
+        """Write the changes of our part; returns in how many seconds to come back when too early."""
         old, new = msgspec.to_builtins(job.status), msgspec.to_builtins(todo.status)
         patch = {name: new[name] for name in Progress.__struct_fields__ if new[name] != old[name]}
         if not patch:
@@ -175,7 +175,7 @@ class DagJobs:
         left = known.written_at + self._config.status_every / 1000 - now
         if left > 0 and "phase" not in patch:
             return left
-        # The version makes sure that it is not a namesake made meanwhile that is written to (a uid would not).
+        # The version makes sure that a namesake made meanwhile is not written to (a uid would not).
         body = {"metadata": {"resourceVersion": job.metadata.resourceVersion}, "status": patch}
         try:
             await self._client.patch(
@@ -191,7 +191,7 @@ class DagJobs:
 
 
 def show_refusal(todo: Plan, refusal: Refusal | None, stamp: str) -> None:
-    """The condition PodsRefused as it is now, with an event when it becomes true or has another reason."""
+    """The present condition PodsRefused, with an event when true for the first time or for another reason."""
     status = todo.status
     before = next((c for c in status.conditions if c.type == PODS_REFUSED), None)
     if refusal is None and (before is None or before.status == "False"):

@@ -1,8 +1,8 @@
-"""What a DagJob needs now: a pure function of the objects, so that a restart knows all that its predecessor knew.
+"""A DagJob's present needs: a pure function of the objects, so that a restart knows all that its predecessor knew.
 
-A task is done once one of its pods has succeeded (and stays so when that pod is deleted: the status remembers).
-Otherwise its pod of the highest attempt is its current one; if that has failed, or is gone, another is made.
-Failures are counted, and remembered in the status too; a pod that was stopped from outside has not failed.
+A task is done once any of its pods has succeeded (and stays so when the pod is deleted: the status remembers).
+Otherwise the task's pod of the highest attempt is current; if the current pod has failed, or is gone, another is made.
+Failures are counted, and remembered in the status too; a pod stopped from outside has not failed.
 """
 
 from __future__ import annotations
@@ -48,105 +48,104 @@ from schedulers.objects.pod import Condition, Pod, unknown_resource
 
 #: A stage with its pod template as it was written.
 Stage = StageSpec[dict[str, Any]]
-#: Of these the quantities are read where the configuration lets jobs ask for anything.
+#: Resources whose quantities are read where the configuration lets jobs ask for anything.
 _RESOURCES: Final = ("cpu", "memory", "pods")
 #: Names of pods are host names.
 _LONGEST: Final = 63
-#: `status.reason` of pods that kubelets and Kubernetes' controllers have stopped, or not let in.
+#: `status.reason` of pods stopped or not let in by kubelets and Kubernetes' controllers.
 _STOPPED: Final = frozenset(
     {"Evicted", "NodeLost", "Preempted", "Preempting", "Shutdown", "NodeShutdown", "Terminated"}
 )
 
 
 class CreatePod(msgspec.Struct, frozen=True):
-    """Make the pod of a task's attempt. cause: as `rm_pods_created_total` counts it. event: once it is made."""
+    """An order to make the pod of a task's attempt."""
 
     name: str
     body: dict[str, Any]
     attempt: int
     cause: str = "first"
+    """As `rm_pods_created_total` counts."""
     event: Event | None = None
+    """Reported once the pod is made."""
 
 
 class DeletePod(msgspec.Struct, frozen=True):
-    """Delete a pod, if it is still this one, and as it was when this was decided.
-
-    node: is gone, and the pod's kubelet with it, so nobody is left who could say that it has ended; only if it truly
-    is. event: once it is deleted.
-    """
+    """An order to delete a pod, if unchanged since the decision."""
 
     name: str
     uid: str
     version: str
     why: str
     node: str = ""
+    """A node gone with its kubelet, so that nobody is left to tell the pod's end; checked again before deleting."""
     event: Event | None = None
+    """Reported once the pod is deleted."""
 
 
 class Plan(msgspec.Struct):
-    """What is to be done, and the status that is true now.
-
-    expired: the job itself is to be deleted. again_s: look again by then; None: when something changes.
-    """
+    """Pods to make and delete, events to report, and the status as of now."""
 
     creates: list[CreatePod] = []
     deletes: list[DeletePod] = []
     events: list[Event] = []
     status: DagJobStatus = msgspec.field(default_factory=DagJobStatus)
     expired: bool = False
+    """Whether the job itself is to be deleted."""
     again_s: float | None = None
+    """Look again by then; None: when something changes."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What else matters. heard_ms: for how long everything has been heard without a break.
-
-    unschedulable_since: by a pod's uid, when kube-scheduler was first heard to find no node for the pod (ms since the
-    epoch). stamp: ms to RFC 3339.
-    resources: what templates may ask for; None: anything.
-    """
+    """Everything else a plan depends on."""
 
     now_ms: int
     heard_ms: int
+    """For how long everything has been heard without a break, ms."""
     nodes: Collection[str]
     queues: Collection[str]
     unschedulable_since: Mapping[str, int]
+    """By pod uid, when kube-scheduler was first heard to find no node for the pod (ms since the epoch)."""
     recreate_after_ms: int
     stamp: Callable[[int], str]
+    """Turns ms since the epoch into RFC 3339 text."""
     resources: Collection[str] | None = None
+    """Resources open to templates; None: all."""
 
     def unschedulable_ms(self, pod: Pod) -> int | None:
-        """For how long kube-scheduler has found no node for the pod, as far as heard; None: it does not say so."""
+        """For how long kube-scheduler has found no node, as far as heard; None: no such word."""
         since = self.unschedulable_since.get(pod.metadata.uid)
         return min(self.now_ms - since, self.heard_ms) if since is not None else None
 
 
 class _Task(msgspec.Struct):
-    """A task's pods. attempt: the highest used, -1 for none. ended: the highest that has ended badly, likewise.
-
-    news: failures that the status does not know of yet. lost: why its current pod has to go, or None. unplaced: reason
-    and message of whoever did not take it, or None.
-    """
+    """A task's pods."""
 
     index: int
     done: bool
     current: Pod | None
     attempt: int
+    """The highest attempt used, -1 for none."""
     failures: int
     ended: int = -1
+    """The highest attempt with a bad end, -1 for none."""
     news: int = 0
+    """Failures not yet in the status."""
     lost: str | None = None
+    """Why the current pod has to go, or None."""
     unplaced: tuple[str, str] | None = None
+    """Reason and message of the refusal by kube-scheduler or kubelet, or None."""
 
 
 def plan(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
-    """What the DagJob needs now. pods: all that belong to it."""
+    """The DagJob's needs now, given all pods that belong to the job."""
     if job.is_over:
         return _after_the_end(job, pods, around)
     todo = Plan(status=msgspec.structs.replace(job.status, observedGeneration=job.metadata.generation))
     refusal = _refusal(job, pods, around)
     if refusal is not None:
         _end(todo, around, "Failed", *refusal)
-        return todo  # its stages are not looked at: they may have more tasks than anybody can count, or no such parents
+        return todo  # the stages are not looked at: they may have countless tasks, or parents that do not exist
     stages = {stage.name: list(_tasks(job, stage, pods, around)) for stage in job.spec.stages}
     for stage in job.spec.stages:
         _plan_stage(job, stage, stages, todo)
@@ -159,7 +158,7 @@ def plan(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
 
 
 def _refusal(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> tuple[str, str] | None:
-    """Why a job that has not begun never will, as reason and sentence: a DagJob cannot be changed."""
+    """Why a job not begun never will begin, as reason and sentence: a DagJob cannot be changed."""
     if pods or any(stage.started for stage in job.status.stages):
         return None
     try:
@@ -174,7 +173,7 @@ def _refusal(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> tup
 
 
 def _unknown_resource(job: DagJob, resources: Collection[str]) -> str | None:
-    """What a job asks for and the configuration does not know: its pods would be placed blindly."""
+    """The first request outside the configured resources: such pods would be placed blindly."""
     for stage in job.spec.stages:
         name = unknown_resource(stage.template.spec, resources)
         if name is not None:
@@ -186,7 +185,7 @@ def _unknown_resource(job: DagJob, resources: Collection[str]) -> str | None:
 
 
 def _before(job: WholeDagJob, stage: Stage) -> StageStatus:
-    """What the status says of a stage."""
+    """The stage's part of the status."""
     return next((status for status in job.status.stages if status.name == stage.name), StageStatus(stage.name))
 
 
@@ -203,7 +202,7 @@ def _tasks(job: WholeDagJob, stage: Stage, pods: Sequence[Pod], around: Surround
 
 
 def _task(index: int, done: bool, known: tuple[int, int], pods: Sequence[Pod], around: Surroundings) -> _Task:
-    """known: failures, and up to which attempt they are counted already."""
+    """`known` has the failures, and the attempt up to which they are counted already."""
     failures, ended = known
     current = max(pods, key=lambda pod: pod.attempt, default=None)
     bad = [pod for pod in pods if pod.exit_code not in (None, 0)]
@@ -222,7 +221,7 @@ def _task(index: int, done: bool, known: tuple[int, int], pods: Sequence[Pod], a
 
 
 def _unplaced(pods: Iterable[Pod], current: Pod) -> tuple[str, str] | None:
-    """What kube-scheduler says of a task's pod, or the kubelet that refused it or the one before: (reason, message)."""
+    """(reason, message) of kube-scheduler on a task's pod, or of the kubelet that refused this pod or the last."""
     if (said := current.unbound) is not None:
         return said.reason, f"kube-scheduler cannot bind pod {current.metadata.name}: {said.message}"
     if current.spec.nodeName and current.refusal is None:
@@ -237,9 +236,9 @@ def _refused(pod: Pod) -> str:
 
 
 def is_disrupted(pod: Pod) -> bool:
-    """Whether a pod that failed was deleted, evicted, preempted or never let in, or its node was gone: no failed try.
+    """Whether a failed pod was deleted, evicted, preempted or never let in, or lost its node: no failed try.
 
-    What `podFailurePolicy` of a batch Job can ignore (DisruptionTarget), and the same told in older ways.
+    The cases for `podFailurePolicy` of a batch Job to ignore (DisruptionTarget), and older signs of the same.
     """
     if pod.status.phase != "Failed":
         return False
@@ -261,7 +260,7 @@ def _lost(pod: Pod, around: Surroundings) -> str | None:
         return None
     if pod.narrowed_to not in around.nodes:
         return f"node {pod.narrowed_to} is gone"
-    # What kube-scheduler has not tried yet, after a change of leaders or an outage, a new pod would wait for as well.
+    # A pod not tried yet, after a change of leaders or an outage, waits no longer than a new pod would.
     long = around.unschedulable_ms(pod)
     if long is not None and long >= around.recreate_after_ms:
         return f"kube-scheduler has found no room on node {pod.narrowed_to} for {long // 1000} s ({pod.verdict})"
@@ -290,7 +289,7 @@ def _may_start(stage: Stage, stages: Mapping[str, list[_Task]]) -> bool:
 
 
 def _has_started(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]]) -> bool:
-    """Whether it had before this look; that pods are refused since does not make it start again."""
+    """Whether the stage had started before this look; later refusals of pods do not make a second start."""
     begun = any(task.current is not None or task.done for task in stages[stage.name])
     return _before(job, stage).started or begun
 
@@ -307,7 +306,7 @@ def _is_ending(pod: Pod) -> bool:
 
 
 def pod_name(job: str, stage: str, index: int, attempt: int) -> str:
-    """`job-stage-index-attempt`; a name that would be too long is cut, and told apart by a hash."""
+    """`job-stage-index-attempt`; a name too long is cut, and told apart by a hash."""
     tail = f"-{stage}-{index}-{attempt}"
     if len(job) + len(tail) <= _LONGEST:
         return job + tail
@@ -402,7 +401,7 @@ def _write_status(
 
 
 def _end(todo: Plan, around: Surroundings, phase: str, reason: str, message: str) -> None:
-    """The job is over: it has succeeded, or it has failed, which its condition and an event say."""
+    """The job is over: succeeded or failed, as its condition and an event say."""
     status = todo.status
     status.phase, status.completionTime = phase, around.stamp(around.now_ms)
     conditions = {condition.type: condition for condition in status.conditions}
@@ -419,7 +418,7 @@ def _set(
 
 
 def _tell_unplaced(conditions: dict[str, Condition], stages: Mapping[str, list[_Task]], around: Surroundings) -> None:
-    """The condition PodsUnplaced: whose pods were released and not taken, in the words of who did not take them."""
+    """The condition PodsUnplaced: released pods not taken, in the words of kube-scheduler or kubelet."""
     told = [task.unplaced for tasks in stages.values() for task in tasks if task.unplaced is not None and not task.done]
     if told:
         reason, message = told[0]
@@ -430,7 +429,7 @@ def _tell_unplaced(conditions: dict[str, Condition], stages: Mapping[str, list[_
 
 
 def _given_up(job: WholeDagJob, stages: Mapping[str, list[_Task]]) -> str | None:
-    """Which task has failed too often."""
+    """The task with too many failures, in a sentence; None if there is none."""
     for stage in job.spec.stages:
         for task in stages[stage.name]:
             pod = task.current
@@ -466,7 +465,7 @@ def _stage_status(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Tas
 
 
 def _after_the_end(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
-    """Nothing starts any more; what still runs of a failed job goes; the job itself after its time."""
+    """Nothing starts any more; running pods of a failed job go; the job itself goes after its time."""
     todo = Plan(status=job.status)
     todo.deletes = [_delete(pod, "the job is over") for pod in pods if not _is_ending(pod)]
     ttl, ended = job.spec.ttlSecondsAfterFinished, to_ms(job.status.completionTime)
@@ -478,7 +477,7 @@ def _after_the_end(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) 
 
 
 def _again_s(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> float | None:
-    """When time alone changes what is needed."""
+    """When time alone changes the job's needs."""
     due = [
         around.now_ms + around.recreate_after_ms - long
         for pod in pods

@@ -1,4 +1,4 @@
-"""Makes and deletes the pods of DagJobs, many at once, and reports what stands in the way."""
+"""Makes and deletes the pods of DagJobs, many at once, and reports obstacles."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
-#: What the API server answers to a request that will not do better later: malformed, forbidden (admission, quota),
-#: no such namespace, too large, invalid.
+#: Final answers, the same at any later time: malformed, forbidden (admission, quota), no such namespace, too large,
+#: invalid.
 _FINAL: Final = (400, 403, 404, 413, 422)
-#: By these a pod is found and known again.
+#: Labels by which a pod is found and known again.
 _LABELS: Final = (QUEUE_LABEL, DAGJOB_LABEL, STAGE_LABEL, INDEX_LABEL, ATTEMPT_LABEL)
 
 
@@ -34,23 +34,23 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Made(msgspec.Struct):
-    """What became of pods that were to be made.
-
-    refusal: why one was not; is_final: then the others were not tried any more. waits: one goes as soon as
-    another pod of its name is gone.
-    """
+    """The outcome of making pods."""
 
     pods: list[CreatePod] = []
     refusal: Refusal | None = None
+    """Why a pod was not made."""
     is_final: bool = False
+    """Whether the refusal ended all further tries."""
     waits: bool = False
+    """Whether a pod can be made as soon as another pod of its name is gone."""
 
 
 class Deleted(msgspec.Struct):
-    """What became of pods that were to be deleted. waits: one is another by now, or its node is there after all."""
+    """The outcome of deleting pods."""
 
     pods: list[DeletePod] = []
     waits: bool = False
+    """Whether a pod has changed by now, or its node is there after all."""
 
 
 class Pods:
@@ -61,19 +61,19 @@ class Pods:
         self._writes = asyncio.Semaphore(concurrency)
 
     async def create(self, job: WholeDagJob, creates: Iterable[CreatePod]) -> Made:
-        """Make pods, until one is refused for good. Raises ApiError for what may go better later."""
+        """Make pods, until one is refused for good. Raises ApiError for errors that may pass."""
         made = Made()
         await self._each(creates, lambda one: self._create(job, one, made))
         return made
 
     async def delete(self, job: WholeDagJob, deletes: Iterable[DeletePod]) -> Deleted:
-        """Delete pods; those that are gone, or have changed since that was decided, are left. Raises ApiError."""
+        """Delete pods; pods gone or changed since the decision are left. Raises ApiError."""
         deleted = Deleted()
         await self._each(deletes, lambda one: self._delete(job, one, deleted))
         return deleted
 
     async def _each(self, todo: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
-        """`act` on all of them. One that raises ends its worker; all have ended when the first error is raised."""
+        """`act` on all items. An error ends its worker; all workers have ended when the first error is raised."""
         items = list(todo)
         waiting = iter(items)
 
@@ -92,7 +92,7 @@ class Pods:
             return
         try:
             path = path_of("Pod", f"{job.metadata.namespace}/")
-            # A field that there is not would be left out without a word: its author meant something by it.
+            # Strict, because an unknown field would be left out without a word, and its author meant something.
             await self._client.create(path, one.body, fieldValidation="Strict")
         except AlreadyExists:
             await self._look_at(job, one, made)
@@ -106,7 +106,7 @@ class Pods:
             metrics.PODS_CREATED.labels(cause=one.cause).inc()
 
     async def _look_at(self, job: WholeDagJob, one: CreatePod, made: Made) -> None:
-        """What it is that has the pod's name already."""
+        """Find out whose pod has the name already."""
         try:
             pod = await self._client.get(path_of("Pod", f"{job.metadata.namespace}/{one.name}"))
         except NotFound:
@@ -125,9 +125,9 @@ class Pods:
             made.refusal = Refusal("NameTaken", message)
 
     async def _find_again(self, job: WholeDagJob, one: CreatePod, pod: dict[str, Any], made: Made) -> None:
-        """A pod of ours. Usually the watch has not told of it yet; but without its labels it never will.
+        """A pod of ours. Usually the watch is late; but a pod without its labels is never told by the watch.
 
-        Whoever may patch pods may do much, so we may not: it is deleted, and made anew.
+        Patching pods would need a wide permission, so such a pod is deleted, and made anew.
         """
         labels, wanted = pod["metadata"].get("labels") or {}, one.body["metadata"]["labels"]
         if all(labels.get(name) == wanted[name] for name in _LABELS):
@@ -157,7 +157,7 @@ class Pods:
         log.info("deleted a pod", pod=delete.name, dagjob=job.key, why=delete.why)
 
     async def _is_there(self, node: str) -> bool:
-        """Whether a node that the watch does not tell of is there all the same: it may be the younger one."""
+        """Whether a node unknown to the watch is there all the same: the node may be the younger."""
         listed = await self._client.get("/api/v1/nodes", fieldSelector=f"metadata.name={node}")
         return bool(listed["items"])
 

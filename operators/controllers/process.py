@@ -24,9 +24,9 @@ from schedulers.objects.pod import Pod
 
 log = structlog.get_logger()
 
-#: A watch that is silent for so long is not believed any more.
+#: Seconds of silence after which a watch is not believed any more.
 STALE_S: Final = 120.0
-#: After so long without a turn of the leader's loops, in which the API server was heard, the process is not alive, s.
+#: Seconds without a turn of the leader's loops, while the API server was heard, after which the process is not alive.
 #: A round writes the status of every queue, and each write may take its time-out.
 STUCK_S: Final = 60.0
 
@@ -54,12 +54,12 @@ class Process:
         self.work: Work | None = None
 
     def stuck(self) -> str | None:
-        """Why it is not alive. While the API server is away a round may take as long as it likes."""
+        """Why the process is not alive. While the API server is away a round may take any time."""
         heard_ms = self.cache.heard_ms()
         return self.turns.stuck() if heard_ms is not None and heard_ms > 1000 * STUCK_S else None
 
     def not_ready(self) -> str | None:
-        """Why it must not be believed to work; a replica that stands by is ready to take over."""
+        """Why the process must not be believed to work; a replica standing by is ready to take over."""
         return self.cache.not_ready(STALE_S)
 
     def _hear(self, change: Change) -> None:
@@ -78,7 +78,7 @@ class Process:
             self.work.add(key)
 
     def _look_at_all(self, *, queue: str | None = None) -> None:
-        """At all DagJobs, or at those of a queue."""
+        """Look at all DagJobs, or at a queue's."""
         if self.work is not None:
             for key, job in self.cache.dagjobs.items():
                 if queue in (None, job.spec.queue):
@@ -100,7 +100,7 @@ class Process:
             await self.lost()
 
     async def gained(self) -> None:
-        """Act from now on, until cancelled. Raises what must not happen: the process ends with it."""
+        """Act from now on, until cancelled. Raises impossible errors: the process ends with them."""
         await self.cache.until_heard()
         self.dagjobs.begin()
         self.work = Work(self._reconcile)

@@ -16,7 +16,7 @@ from schedulers.objects.queue import Queue, core_queue, readable
 
 
 class Queues:
-    """Looks over the cache; writes what has changed, and nothing else. reserved: only such nodes are the cluster."""
+    """Looks over the cache; writes changes, and nothing else. `reserved`: only reserved nodes make up the cluster."""
 
     def __init__(self, client: Client, cache: Cache, resources: tuple[str, ...], *, reserved: bool = False) -> None:
         self._client, self._cache, self._resources, self._reserved = client, cache, Resources(resources), reserved
@@ -27,12 +27,12 @@ class Queues:
             await self._write(queue, condition)
 
     def conditions(self) -> list[tuple[Queue, Condition]]:
-        """Every Queue with its condition as it should be now."""
+        """Every Queue with its condition as due now."""
         wrong, queues = self._contradictions(self._capacity()), self._cache.queues
         return [(queue, _condition(queue, queues, self._resources, wrong)) for queue in queues.values()]
 
     def _contradictions(self, capacity: list[int]) -> dict[str, str]:
-        """By queue, what its limits promise that they cannot all hold. A cluster without nodes is one to come."""
+        """By queue, promises of its limits that cannot all be held. A cluster without nodes is still to come."""
         if not any(capacity):
             return {}
         queues = [readable(self._cache.queues[name], self._resources) for name in sorted(self._cache.queues)]
@@ -57,7 +57,7 @@ class Queues:
 
 
 def _condition(queue: Queue, queues: Mapping[str, Queue], resources: Resources, wrong: Mapping[str, str]) -> Condition:
-    """Whether its limits can be read, and held (wrong: by queue why not), and the way up from it ends at a root."""
+    """Whether the limits can be read, and held (`wrong`: by queue why not), and the way up ends at a root."""
     seen, at = [queue.metadata.name], queue
     status, reason, message = "True", "InTree", ""
     if queue.metadata.name in wrong:

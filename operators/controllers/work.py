@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 _FIRST_S: Final = 0.2
 _LAST_S: Final = 30.0
-#: The longest pause while the API server does not answer: then it is not the object's fault, and all wait for it.
+#: The longest pause while the API server does not answer: the object is not at fault then, and all objects wait.
 _AWAY_S: Final = 1.0
 
 #: Looks at one key; returns after how many seconds to look again, or None.

@@ -1,4 +1,4 @@
-"""The core's decisions become releases of pods, and the core's containers are kept in step with the pods."""
+"""The core's decisions, turned into releases of pods; the core's containers are kept in step with the pods."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class Decisions:
         A pod may be there unheard of: the time counts from the last break on (see `Hearing`).
         """
         now, heard = self.now(), self.cache.heard_ms() or 0
-        # Due stages are asked for before grants are looked at, so that room given up below goes to them in one cycle.
+        # Forgotten first: a stage of a job that is gone must not be asked for.
         self.setbacks.forget(self.scheduler.state.jobs.__contains__)
         self.setbacks.ask_due(now)
         state = self.scheduler.state

@@ -1,4 +1,4 @@
-"""The brain's ears: changes of API objects become facts for the core."""
+"""Changes of API objects, turned into facts for the core."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Facts:
         self._foreign: dict[str, tuple[str, Vector]] = {}  # pod key -> node, and the use noted there
 
     def hear(self, change: Change) -> None:
-        """An API object was added, changed, or is gone; an object without sense is set aside.
+        """An API object was added, changed, or is gone; a malformed object is set aside.
 
         Raises Broken when the core, or the code around the core, cannot take the change in: nothing built on the brain
         can be trusted then.

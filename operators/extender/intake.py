@@ -1,7 +1,7 @@
-"""Objects set aside: unknown to the core, each with a reason.
+"""Objects set aside: not told to the core, each with a reason.
 
-Tenants' objects are hostile until read. An object without sense, closed off from its queue, or known to have broken the
-brain, is set aside: alone, with a reason shown to the owner.
+Tenants' objects are hostile until read. A malformed object, an object closed off from its queue, or an object known to
+have broken the brain is set aside: alone, with a reason shown to the owner.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class JobEntry:
         return Task(self.id, stage, index)
 
     def stage(self, name: str) -> int | None:
-        """The index of the stage of a name."""
+        """Index of the stage called `name`; None if there is none."""
         return self._stages.get(name)
 
     def mean_ms(self, stage: int) -> int:
@@ -71,7 +71,7 @@ class JobEntry:
         return len(self._seen[stage]) == self.job.stages[stage].tasks
 
     def ask(self, stage: int) -> None:
-        """The core has been told of the stage's permission to start."""
+        """Note that the core knows now: the stage may start."""
         self.asked.add(stage)
         # Not needed after the stage's start: the set may hold thousands of tasks.
         self._seen[stage] = set()
@@ -114,15 +114,15 @@ class Jobs:
         return iter(list(self._by_id.values()))
 
     def get(self, job: str) -> JobEntry | None:
-        """By the core's id."""
+        """The job of the core's id."""
         return self._by_id.get(job)
 
     def of_owner(self, uid: str) -> JobEntry | None:
-        """By the uid of the job's DagJob or pod."""
+        """The job of the DagJob or pod with this uid."""
         return self._by_owner.get(uid)
 
     def make(self, dagjob: DagJob, resources: Resources, now: int) -> JobEntry:
-        """The entry of a DagJob, not entered yet. Raises InvalidJob for a DagJob without sense."""
+        """The entry of a DagJob, not entered yet. Raises InvalidJob for a malformed DagJob."""
         # The API server's time, so that every leader tells the same.
         submitted = dagjob.metadata.created_ms
         job = core_job(dagjob, resources)

@@ -349,8 +349,8 @@ class Process:
         state = brain.scheduler.state
         metrics.STALENESS.set(self.cache.staleness_s())
         metrics.RESERVATIONS.set(len(state.containers))
-        pending: dict[str, int] = dict.fromkeys((name for name in state.queues if name not in state.tree.removed), 0)
         # Queues without waiting jobs show 0, not a gap.
+        pending: dict[str, int] = dict.fromkeys((name for name in state.queues if name not in state.tree.removed), 0)
         holds: dict[str, int] = {}
         for job in state.waiting.values():
             pending[job.spec.queue] = pending.get(job.spec.queue, 0) + job.waiting

@@ -457,7 +457,7 @@ class _Gang:
 
     def out(self, uid: str) -> int:
         """A member's release has ended; returns the change of the number of partial gangs."""
-        # A member may be released more than once, after a lost answer.
+        # A gang counts as partial from the end of its first member to the end of its last.
         self._left.discard(uid)
         before, self._partial = self._partial, bool(self._left)
         if not self._left:

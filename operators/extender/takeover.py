@@ -99,7 +99,7 @@ def _enter_if_known(brain: Brain, dagjob: DagJob) -> None:
     """A job ended while nobody led: the core still holds room for its pods, whose end is to be heard."""
     if dagjob.metadata.uid in brain.facts.intake.aside:
         return
-    with contextlib.suppress(InvalidJob):  # ended, and without sense to this version
+    with contextlib.suppress(InvalidJob):  # ended, and malformed for this version
         entry = brain.jobs.make(dagjob, brain.resources, brain.decisions.now())
         if entry.id in brain.scheduler.state.jobs:
             brain.jobs.add(entry)

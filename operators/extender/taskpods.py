@@ -1,4 +1,4 @@
-"""The course of tasks' pods: waiting, bound, running, ended, gone."""
+"""The life of a task's pod as facts for the core: waiting, bound, running, ended, gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILED: Final = 1
 
 
 class TaskPods:
-    """Tells the core of the course of the containers behind the pods. `remember` is explained in `Facts`."""
+    """Tells the core how the containers behind the pods fare. `remember` is explained in `Facts`."""
 
     def __init__(self, decisions: Decisions, remember: Callable[[PastJob, str], None]) -> None:
         self.scheduler, self.ledger = decisions.scheduler, decisions.ledger

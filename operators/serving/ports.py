@@ -14,17 +14,16 @@ Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Certificate of the verb port and who may call it; the files are read again when they change.
-
-    client_ca_file: signs the clients' certificates. client_names: common names or alternative names (DNS, URI) of
-    which a client's certificate must have one. reload_every: how often the files are looked at.
-    """
+    """Certificate of the verb port and its permitted callers; the files are read again when they change."""
 
     cert_file: Text
     key_file: Text
     client_ca_file: Text
+    """Authority of the clients' certificates."""
     client_names: tuple[Text, ...] = ("system:kube-scheduler", "rm-scheduler")
+    """Common names or alternative names (DNS, URI), of which a client's certificate must have one."""
     reload_every: Millis = Millis(10_000)
+    """How often the files are looked at."""
 
     def __post_init__(self) -> None:
         if not self.client_names:
@@ -32,16 +31,15 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ExtenderPort(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where kube-scheduler calls. Without TLS the address must be a loopback one.
-
-    http_timeout: as in kube-scheduler's configuration; budget: the part of it after which a call is answered by an
-    error. port 0: any free one.
-    """
+    """Where kube-scheduler calls. Without TLS the address must be a loopback one."""
 
     address: Text = "127.0.0.1"
     port: Port = 8443
+    """0: any free port."""
     http_timeout: Millis = Millis(5000)
+    """As in kube-scheduler's configuration."""
     budget: Fraction = 0.8
+    """Part of `http_timeout` after which a call is answered by an error."""
     tls: Tls | None
 
     def __post_init__(self) -> None:
@@ -60,14 +58,14 @@ class ExtenderPort(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ManagementPort(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Probes and metrics, by plain HTTP. port 0: any free one."""
+    """Probes and metrics, by plain HTTP. Port 0: any free port."""
 
     address: Text = "0.0.0.0"  # noqa: S104 (the kubelet and Prometheus come from outside the pod)
     port: Port = 8080
 
 
 def is_loopback(address: str) -> bool:
-    """Whether nobody but this host can reach the address."""
+    """Whether only this host can reach the address."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""How a process of ours begins and ends: its arguments, its configuration, its identity, signals, exit codes."""
+"""How a process of ours begins and ends: arguments, configuration, identity, signals, exit codes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from operators.log import Level, set_up
 
 log = structlog.get_logger()
 
-#: The variable that names the file of the termination message where it is not the kubelet's own, and what a kubelet
-#: reads of it (`terminationMessagePath`; the kubelet makes the file, so one that is not there is not made).
+#: The variable with the file of the termination message, unless the kubelet's own, and the number of bytes read by a
+#: kubelet (`terminationMessagePath`; the kubelet makes the file, so a missing file is not made).
 MESSAGE_FILE: Final = "RM_TERMINATION_LOG"
 MESSAGE_BYTES: Final = 4096
 
 
 class Settings(Protocol):
-    """What each process's configuration has."""
+    """The common part of both processes' configurations."""
 
     @property
     def kubeconfig(self) -> str | None:
@@ -37,11 +37,11 @@ class Settings(Protocol):
 
     @property
     def log_level(self) -> Level:
-        """From which on lines are logged."""
+        """Lowest level of logged lines."""
 
 
 class Process(Protocol):
-    """What runs."""
+    """The running process."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -57,10 +57,10 @@ def run_program(
     process: Callable[[S, Client, str], Process],
     *unusable: type[Exception],
 ) -> int:
-    """`python -m NAME --config FILE [--check]`. unusable: further errors of a configuration that cannot be used.
+    """`python -m NAME --config FILE [--check]`. `unusable` has further errors of an unusable configuration.
 
-    Exit code 0 after SIGTERM, 2 for a configuration that cannot be used, 1 when a part of the process has failed. Why
-    it is not 0 is in the log, and where a kubelet looks for it.
+    Exit code 0 after SIGTERM, 2 for an unusable configuration, 1 after the failure of a part. The reason for any other
+    code than 0 is in the log, and where a kubelet looks for the termination message.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {name}", description=description)
     parser.add_argument(
@@ -101,7 +101,7 @@ def cause_of(error: BaseException) -> BaseException:
 
 
 def _tell_kubelet(why: str) -> None:
-    """Write the container's termination message, which `kubectl describe pod` shows, if a kubelet has made its file."""
+    """Write the container's termination message, shown by `kubectl describe pod`, if a kubelet has made the file."""
     path = Path(os.environ.get(MESSAGE_FILE, "/dev/termination-log"))
     with contextlib.suppress(OSError), path.open("r+b") as file:
         file.write(why.encode(errors="replace")[:MESSAGE_BYTES])
@@ -114,7 +114,7 @@ async def _run(config: S, process: Callable[[S, Client, str], Process]) -> None:
 
 
 async def until_signalled(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work`, and cancel it on SIGTERM or SIGINT so that it can drain; returns once it has."""
+    """Run `work`, and cancel it on SIGTERM or SIGINT, with time to drain; returns at the end."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     asked: list[str] = []

@@ -1,8 +1,8 @@
 """The two ports of a process: the verbs for kube-scheduler, behind mutual TLS, and probes and metrics.
 
-A client has to show a certificate of the configured authority, and that certificate has to name somebody on the
-list; the rest of the cluster's network can reach the port and gets nothing. Certificates are read again when their
-files change, so that whoever rotates them need not restart anything.
+A client has to show a certificate of the configured authority, with a name on the list; the rest of the cluster's
+network can reach the port and gets nothing. Certificates are read again when their files change, so a rotation needs no
+restart.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Certificates(ssl.SSLContext):
-    """A TLS context that makes every connection with the newest good files.
+    """A TLS context with the newest good files for every connection.
 
     Raises InvalidConfig for files that cannot be used.
     """
@@ -87,7 +87,7 @@ class Certificates(ssl.SSLContext):
             self.look()
 
     def look(self) -> None:
-        """Read the files again if they changed. A pair that cannot be used leaves the old one in place."""
+        """Read the files again if changed. A pair that cannot be used leaves the old pair in place."""
         stamps = self._stamps()
         if stamps != self._seen:
             self._seen = stamps
@@ -102,7 +102,7 @@ class Certificates(ssl.SSLContext):
         self._warn()
 
     def _warn(self) -> None:
-        """Say once a day that the end is near, or has come."""
+        """Say once a day when the end is near, or has come."""
         now = datetime.now(UTC)
         due = self._warned is None or (now - self._warned).total_seconds() > 86_400
         if self.left_s() < SOON_S and due:
@@ -110,15 +110,15 @@ class Certificates(ssl.SSLContext):
             log.warning("the certificate expires soon", file=self._tls.cert_file, expires=self.expires.isoformat())
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
-        """What tells that a file is another one, behind any links (a mounted Secret is a link to a link)."""
+        """Marks of a changed file, behind any links (a mounted Secret is a link to a link)."""
         return [_stamp(Path(name)) for name in (self._tls.cert_file, self._tls.key_file, self._tls.client_ca_file)]
 
 
 class _Protocol(HttpToolsProtocol):
-    """Notes what an app needs to know of a request beyond HTTP: when it began, and who sends it.
+    """Notes facts of a request beyond HTTP for the app: the time of its beginning, and its sender.
 
-    A connection whose next request has no complete head in time, or none within the limit, is closed. (uvicorn limits
-    only the silence after an answer.)
+    A connection without a complete next head in time, or within the limit, is closed. (uvicorn limits only the silence
+    after an answer.)
     """
 
     _names: tuple[str, ...] | None = None
@@ -209,8 +209,8 @@ class Admission:
 def management(not_ready: Callable[[], str | None], stuck: Callable[[], str | None] = lambda: None) -> Starlette:
     """Probes and metrics: `/healthz` and `/readyz` (503 with the reason), `/metrics`.
 
-    not_ready: why nothing must be asked of it. stuck: why it has to be started anew; that the event loop turns is
-    shown by the answer itself.
+    `not_ready` tells why the process must not be asked; `stuck` why the process has to be started anew. A turning event
+    loop is shown by the answer itself.
     """
 
     async def healthz(request: Request) -> Response:
@@ -237,10 +237,10 @@ async def serve(
     *,
     listening: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Serve both ports until cancelled; calls in flight are then answered before this returns.
+    """Serve both ports until cancelled; calls in flight are then answered before the return.
 
-    listening: told the two port numbers once they are open, that of the verbs first. Raises InvalidConfig for
-    certificates that cannot be used, or an address that cannot be bound.
+    `listening` is told the two port numbers once both are open, the verbs' first. Raises InvalidConfig for certificates
+    that cannot be used, or an address that cannot be bound.
     """
     tls = port.tls
     certificates = Certificates(tls) if tls is not None else None
@@ -330,7 +330,7 @@ def _context(tls: Tls) -> tuple[ssl.SSLContext, datetime]:
 
 
 def _expiry(file: Path) -> datetime:
-    """When the first certificate of a PEM file expires. Raises InvalidConfig if it cannot be read or is not valid."""
+    """When the first certificate of a PEM file expires. Raises InvalidConfig if unreadable or not valid now."""
     try:
         certificate = x509.load_pem_x509_certificates(file.read_bytes())[0]
     except (OSError, ValueError) as error:

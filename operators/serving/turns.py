@@ -1,4 +1,4 @@
-"""Whether the loops of a leader still turn: what `/healthz` says beyond that the event loop answers."""
+"""Whether the loops of a leader still turn: the content of `/healthz`, beyond the event loop's answer."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 
 class Turns:
-    """When each loop last turned, while there are any. within_s: so long a turn may take. clock: monotonic seconds."""
+    """When each loop last turned, while there are any. A turn may take `within_s`; `clock` gives monotonic seconds."""
 
     def __init__(self, within_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._within_s, self._clock = within_s, clock
         self._last: dict[str, float] = {}
 
     def begin(self, *loops: str) -> None:
-        """These loops run from now on."""
+        """Loops running from now on."""
         self._last = dict.fromkeys(loops, self._clock())
 
     def turned(self, loop: str) -> None:
-        """This loop has just turned."""
+        """The loop has just turned."""
         self._last[loop] = self._clock()
 
     def end(self) -> None:
@@ -26,7 +26,7 @@ class Turns:
         self._last = {}
 
     def stuck(self) -> str | None:
-        """Which loop has not turned for too long, in a sentence; None if all do."""
+        """The loop without a turn for too long, in a sentence; None if all turn."""
         loop = min(self._last, key=self._last.__getitem__, default=None)
         if loop is None:
             return None
