@@ -1,4 +1,4 @@
-"""The names by which our API objects, pods and gates are known; the same in both worlds."""
+"""The names of our API objects, pods and gates; the same in both worlds."""
 
 from __future__ import annotations
 
