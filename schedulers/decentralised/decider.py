@@ -367,7 +367,7 @@ class Decentraliser:
             self.cancelled += self._workers[name].queue.cancel(message.job, message.stage)
 
 
-#: Reasons that speak of the room there is, which no scheduler here knows.
+#: Reasons about the room left: no scheduler here knows of room.
 _OF_ROOM: Final = frozenset(
     {Reason.NO_ROOM, Reason.NO_ROOM_FOR_GANG, Reason.BEHIND_OTHERS, Reason.WAITS_FOR_OFFER, Reason.AT_WORKERS}
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: Whom a task may run on; None: any that the stage may use.
+#: Workers allowed for a task; None: all workers of the stage.
 Allowed = Sequence[str] | None
 
 

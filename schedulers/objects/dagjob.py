@@ -22,19 +22,19 @@ from schedulers.objects.pod import Condition, PodTemplate, demand, places
 
 #: Seconds; more than 30 years.
 _LONGEST_HINT: Final = 1e9
-#: What the CRD lets in; larger ones would take a process's memory before anybody had looked at them.
+#: Limits of the CRD; larger jobs would take a process's memory before anybody had looked at them.
 MOST_STAGES: Final = 64
 MOST_TASKS: Final = 100_000
 _MOST_PARENTS: Final = 16
 _MOST_WISHES: Final = 16
 #: Bytes of an edge, so that the sum over its stages is still a number that a log can hold.
 _MOST_DATA: Final = 10**15
-#: What a wish is worth, how much slower tasks may be there, and what a job is worth: least and most, as in the CRD.
+#: Worth and slowdown of a wish, value and budget of a job: least and most, as in the CRD.
 _WORTH: Final = (0.0, 1e6)
 _SLOWDOWN: Final = (1e-3, 1e3)
 _VALUE: Final = (1e-3, 1e6)
 _BUDGET_S: Final = (1.0, 1e9)
-#: Levels of a pod template; a pod has 15. Less than what `nesting.cut` leaves.
+#: Levels of a pod template; a pod has 15. Less than left by `nesting.cut`.
 _DEEPEST: Final = 40
 #: Failed tries and attempts that are believed.
 _MOST_TRIES: Final = 10**9
@@ -227,7 +227,7 @@ def write_tries(tries: Mapping[int, tuple[int, int]]) -> list[Tries]:
 def read_tries(tries: Iterable[Tries], tasks: int) -> dict[int, tuple[int, int]]:
     """The inverse of `write_tries` for a stage of so many tasks; impossible values are left out."""
     found: dict[int, tuple[int, int]] = {}
-    left = tasks  # an index stands in one entry only: whoever repeats them must not keep us busy for hours
+    left = tasks  # an index stands in a single entry: repeated indexes must not keep us busy for hours
     for one in tries:
         indexes = read_indexes(one.indexes, tasks) if left > 0 else ()
         left -= len(indexes)

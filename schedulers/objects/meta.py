@@ -92,7 +92,7 @@ def label_value(text: str) -> str:
     return "_".join(_LABEL.findall(text))[:63].strip("._-")
 
 
-#: Whoever writes more means no index and no attempt; `int` itself fails beyond 4,300 digits.
+#: More digits mean no index and no attempt; `int` itself fails beyond 4,300 digits.
 _DIGITS: Final = 9
 _LABEL: Final = re.compile(r"[A-Za-z0-9._-]+")
 #: Characters of a fraction of a second that can matter.

@@ -17,8 +17,8 @@ from schedulers.objects.names import ATTEMPT_LABEL, GATE, WAITING_CONDITION
 UNTOLD: Final = 1
 #: Reasons of the condition PodScheduled with which kube-scheduler says that it cannot bind a pod as things are.
 _VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
-#: `status.reason` with which a kubelet does not let in a pod that another node, or the same one later, may take;
-#: so does any that begins with OutOf (OutOfcpu, OutOfmemory, OutOfpods).
+#: `status.reason` of a kubelet's refusal of a pod that another node, or the same node later, may take; reasons that
+#: begin with OutOf (OutOfcpu, OutOfmemory, OutOfpods) are such refusals too.
 _REFUSALS: Final = frozenset(
     {"Evicted", "NodeAffinity", "NodePorts", "TaintToleration", "TopologyAffinityError", "UnexpectedAdmissionError"}
 )
@@ -401,7 +401,7 @@ def _term(term: SelectorTerm) -> tuple[Requirement, ...]:
 
 
 def _toleration(t: PodToleration) -> Toleration:
-    # A comparison of numbers (KEP-5471) is taken as wide as it can be: kube-scheduler will tell (see `unmodelled`).
+    # A comparison of numbers (KEP-5471) is read in its widest sense: kube-scheduler will tell (see `unmodelled`).
     return Toleration(t.key, "Exists" if t.operator in ("Exists", *_COMPARISONS) else "Equal", t.value, t.effect)
 
 

@@ -15,7 +15,7 @@ from schedulers.objects.meta import Stored
 from schedulers.objects.pod import Condition
 
 #: A limit as it is written: resources, or a share of the cluster such as `25%` or 0.25. The CRD lets anything stand
-#: there, so anything is read; `core_queue` says what is wrong with it.
+#: there, so anything is read; `core_queue` reports mistakes.
 Written = Any
 #: Weights and numbers of jobs, least and most, as in the CRD.
 _WEIGHT: Final = (1e-6, 1e6)

@@ -23,8 +23,8 @@ UNIT_MS = 5e5
 class CappedShortestJob(Partitioned, NeedsEstimates):
     """As `sjf_cp`, but a job is served first only up to containers x (total work / 500 s) ^ growth, at least 1.
 
-    Room of no use to jobs below their number goes to the others in the same order. Jobs without an estimate come last
-    and count as a job of 500 s. Executors stay with their job until the job has nothing more to start.
+    Room left by jobs below their number goes to the others in the same order. Jobs without an estimate come last and
+    count as a job of 500 s. Executors stay with their job until the job has nothing more to start.
     """
 
     bundles = True

@@ -62,7 +62,7 @@ class Drf(Policy, MindsQueues):
     # -- shares ---------------------------------------------------------------------------------
 
     def _refresh(self, view: ClusterView) -> Parties:
-        # What changes everybody's share or place: nodes that come and go, weights, limits.
+        # Nodes that come and go, weights and limits change everybody's share or place.
         if self._parties is None or self._counted_with != (*view.capacity, view.tree.version):
             return self._begin(view)
         for party in self._parties.refresh(view):

@@ -154,7 +154,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         """See Bundling.schedule."""
         self._balance.begin(view)
         self._owed = self._balance.owed()
-        self._next = self._packing, self._srpt  # what a round in vain has seen is forgotten
+        self._next = self._packing, self._srpt  # averages of a round in vain are forgotten
         self._view = view
         yield from super().schedule(view, offer)
 
@@ -290,7 +290,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         spec, nodes, planner = job.spec, len(view.nodes), self.params.plan
         if planner == "none":
             return JobRank(())
-        if planner == "path" or not nodes:  # it is planned again when there are nodes
+        if planner == "path" or not nodes:  # jobs are planned again when there are nodes
             return JobRank(by_path(spec, times))
         # A machine is as large as the mean node, and as what the job asks for: every node of its size would do.
         largest = [max(stage.demand[r] for stage in spec.stages) for r in range(len(view.capacity))]
@@ -339,7 +339,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         self._balance.load(data["balance"])
         for name, rank in self._ranks.items():
             self._enlist(name, view)
-            if rank.planned is not None:  # whoever was there before may not have shown it
+            if rank.planned is not None:  # the process before may not have shown the plan
                 self._news[name] = rank.planned
 
 

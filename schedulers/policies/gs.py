@@ -20,7 +20,7 @@ from schedulers.core.state import JobState, StageState
 from schedulers.kit.levels import Levels, LevelSettings
 from schedulers.kit.ordered import Order
 
-#: What may start next: a job's stage, the queue that pays for it, and which of its tasks (see `Suggestion.pilots`).
+#: A possible next start: a job's stage, the paying queue, and the kind of tasks (see `Suggestion.pilots`).
 _Turn = tuple[JobState, StageState, int | None, bool | None]
 
 
@@ -77,7 +77,7 @@ class GenericScheduler(Policy, NeedsEstimates):
         self._places: dict[str, _Place] = {}
         self._charges: dict[int, tuple[int, list[int]]] = {}  # container -> (queue, what it holds)
         self._entered = 0
-        # Of jobs without pilots what their place follows from, as last seen: most facts leave it as it is.
+        # Fast path: of jobs without pilots the last seen inputs of their place, for most facts leave them unchanged.
         self._settled: dict[str, tuple[float | None, bool]] = {}
 
     # -- the loop -------------------------------------------------------------------------------

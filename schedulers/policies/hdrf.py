@@ -36,7 +36,7 @@ Shares = tuple[float, ...]
 Lack = frozenset[int]
 #: Sizes that a leaf waits for.
 Wants = frozenset[int]
-#: Cases of used-up resources whose values are kept.
+#: Number of sets of used-up resources with kept values.
 _KEPT: Final = 8
 _ROOT: Final = 0
 
@@ -140,8 +140,8 @@ class _Values:
         self.keys: list[tuple[float, int] | None] = [None] * len(members)  # None: blocked
         self.orders: list[list[tuple[float, int]]] = [[] for _ in members]  # keys of children not blocked
         self._partly = frozenset(self._counting) if variant == "full" else frozenset()  # lacked by some tasks only
-        self._lifted: dict[int, tuple[Shares, bool, Lack]] = {}  # what of a leaf has been carried up
-        self._known: dict[Wants, tuple[bool, Lack]] = {}  # as which all leaves that wait for these were carried up
+        self._lifted: dict[int, tuple[Shares, bool, Lack]] = {}  # the last values carried up, by leaf
+        self._known: dict[Wants, tuple[bool, Lack]] = {}  # the last values carried up, by waiting sizes
         self._capped: list[dict[int, Capped]] = [{} for _ in members]  # by slot of the child
         self._cells = [[self._none] * (2 * _power(len(m.children))) if m.children else [] for m in members]
         self.dirty: dict[int, None] = {number: None for number, member in enumerate(members) if member.leaf}
@@ -441,7 +441,7 @@ class HierarchicalDrf(Policy, MindsQueues):
             member = self._members[number]
             order, key = values.orders[member.parent], values.keys[number]
             if key is None:
-                return None  # blocked: that it finds no room is said by the core
+                return None  # blocked: the core tells of missing room
             if order[0] != key:
                 first = self._members[self._members[member.parent].children[order[0][1]]]
                 names = self._counted_names(view)

@@ -25,7 +25,7 @@ from schedulers.planning.jockey.rehearsal import amdahl
 _COLUMNS: Final = 10
 #: Plays of each.
 _DRAWS: Final = 10
-#: A job is rehearsed anew when its work looks so much larger or smaller than it did, as a part.
+#: A job is rehearsed anew when its work has changed by so large a part.
 _DRIFT: Final = 0.1
 #: The turn of all jobs without an allocation.
 _OTHERS: Final = ""
@@ -103,7 +103,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         self.triggers = Triggers(period_ms=params.period_ms)
         self._jobs: dict[str, Standing] = {}
         self._revised = 0  # the period in which allocations were looked at last
-        self._scripts: dict[str, Script] = {}  # that nobody has asked for yet
+        self._scripts: dict[str, Script] = {}  # scripts not asked for yet
         self._promises: dict[str, Promise] = {}  # the same
 
     # -- whose turn it is ---------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         if standing.table is None or standing.allocation is None:
             return
         most, usual = self._left(job, standing)
-        # Of the allocations that were played the largest one that it has; the smallest, if it has less.
+        # The largest played allocation within the job's own; the smallest, if the job has less.
         column = max((i for i, n in enumerate(standing.table.allocations) if n <= standing.allocation), default=0)
         finish, margin = view.now + round(usual[column]), max(0, round(most[column] - usual[column]))
         standing.promise = Promise(finish, margin, _deadline(job), view.now, standing.allocation)
@@ -271,7 +271,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         for name, standing in self._jobs.items():
             if standing.table is None:
                 standing.wished = (0.0, 0)
-            if standing.promise is not None:  # whoever was there before may not have shown it
+            if standing.promise is not None:  # the process before may not have shown the promise
                 self._promises[name] = standing.promise
 
 

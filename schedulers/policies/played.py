@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from schedulers.core.state import StageState
     from schedulers.planning.unrelated.timelines import Plan
 
-#: The order that no network says.
+#: The order without a network.
 RANK_UP: Final = "rank_up"
-#: What scores of a network, and logarithms of upward ranks, are multiplied by: the noise of plays has one size.
+#: Factors of a network's scores, and of logarithms of upward ranks: the noise of plays always has the same size.
 _NETWORK: Final = 0.1
 _RANKS: Final = 1 / 0.3
 

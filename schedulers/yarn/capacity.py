@@ -199,7 +199,7 @@ class CapacityScheduler(Books):
                 self._refuse(app, Why.CLUSTER_EMPTY, leaf.path, self.zero, self.total, 0)
             return
         queue_limit = bounds.am_limit(leaf, self.minimum, self.rc)
-        # One limit for all users, taken once: Hadoop too keeps that of the first application of a round.
+        # A single limit for all users, taken once: Hadoop too keeps the limit of the first application of a round.
         user_limit: Vector | None = None
         for app in list(leaf.pending):
             user = leaf.users[app.user]
@@ -327,7 +327,7 @@ class CapacityScheduler(Books):
             if not isinstance(got, _Skip):
                 return got
             if got is _Skip.QUEUE_LIMIT:
-                # What a child could not use for its limits is kept for it from its siblings.
+                # Room out of a child's reach for its limits is kept for the child from its siblings.
                 answer = got
                 blocked = below.headroom if isinstance(kid, Leaf) else below.blocked
                 blocked = self.rc.larger(self.total, blocked, self.zero)
@@ -340,7 +340,7 @@ class CapacityScheduler(Books):
         leaf.limit = self.rc.smaller(self.total, leaf.most_down, limits.limit)
         if not leaf.hungry:
             return _Skip.NONE
-        # Those without open asks matter only to a queue at its limit. One below it stays so until somebody gets more.
+        # Applications without open asks matter only to a queue at its limit; below, a queue stays below until a grant.
         check_queue = not self._queue_may(leaf, limits, self.zero)
         for app in leaf.active if check_queue else leaf.hungry:
             if check_queue:

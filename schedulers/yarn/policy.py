@@ -95,7 +95,7 @@ class Units:
 _UPHEAVALS: Final = frozenset({QueueChanged, QueueRemoved, NodeLost, NodeRemoved, NodeChanged})
 
 
-#: Facts of which the books learn nothing by themselves.
+#: Facts without effect on the books by themselves.
 _UNNOTED: Final = frozenset({ContainerStarted, Heartbeat, Tick})
 _ENDS: Final = (ContainerEnded, ContainerExpired)
 

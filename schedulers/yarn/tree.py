@@ -12,7 +12,7 @@ from schedulers.core.queues import UNLIMITED
 from schedulers.core.resources import Vector
 
 ROOT = "root"
-#: The leaf of a queue with others below it that its own jobs are in; no queue can be called so.
+#: The leaf for an inner queue's own jobs; no declared queue can have the name.
 OWN = "(own)"
 #: So far from 1 capacities may be together (CapacitySchedulerConfiguration's PRECISION).
 ROUNDING = 0.001

@@ -123,7 +123,7 @@ class Dag:
         nearest = [min((depths[c] for c in children), default=len(levels)) for children in self.children]
         parts, sinks = [list(levels[0])], 0
         for depth in range(1, len(levels)):
-            # Stages before this depth without children before it; who has no children at all stays one.
+            # Sinks: stages before the depth without children before the depth; a stage without children stays a sink.
             sinks += sum(1 for s in levels[depth - 1])
             sinks -= sum(1 for s in _fed_at(depth - 1, levels, nearest, self.parents))
             if all(sum(nearest[p] == depth for p in self.parents[s]) == sinks for s in levels[depth]):

@@ -25,7 +25,7 @@ from schedulers.planning.graphene.space import OutOfBudget, Space, Work
 BUDGET: Final = 2_000_000
 #: "If T is very large, placing it first is unlikely to help" (section 4.4): from this part of the tasks on.
 LARGEST_SHARE: Final = 0.8
-#: Who plans a part where nothing else has.
+#: Planner of parts without any other plan.
 FALLBACK: Final = "cp"
 
 #: Sets in the order of their placing, with the directions that cannot violate a dependency (figure 7).
@@ -127,7 +127,7 @@ def _best(dag: Dag, part: list[int], work: Work, never_behind_lists: bool, stop:
     except OutOfBudget:
         ended = "budget"
     best = best or lists.blocks_by_path(dag, part)
-    # What overdrew the budget was not looked at to its end; later parts do not pay for it.
+    # The step beyond the budget was not taken to its end; later parts do not pay for the step.
     done = min(work.done, work.allowed)
     return _PlannedPart(blocks=best, split=split, fallback=fallback, work=done, ended=ended)
 

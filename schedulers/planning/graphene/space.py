@@ -17,7 +17,7 @@ from schedulers.core.resources import Vector
 from schedulers.planning.dags.dag import Dag, Room
 from schedulers.planning.dags.schedule import Batch
 
-#: Where each stretch begins, and what is free in it. The first begins before all times, the last never ends.
+#: Beginnings of stretches, and the free amounts in each. The first begins before all times, the last never ends.
 Profile = tuple[tuple[int, ...], tuple[Vector, ...]]
 
 _EVER: Final = -(1 << 80)
@@ -116,7 +116,7 @@ class Space:
         room, runtime, demand = self._dag.rooms[stage], self._dag.runtimes[stage], self._dag.stages[stage].demand
         left = self._dag.stages[stage].tasks
         self.work.spend(len(self._rows))
-        # Entries with 0 tasks have not been looked at yet: their time is only the earliest that it can be.
+        # Entries with 0 tasks have not been looked at yet: their time is only a lower bound.
         rows = [(ready, machines[0], 0, profile, machines) for profile, machines in self._rows]
         heapify(rows)
         first, start = None, ready

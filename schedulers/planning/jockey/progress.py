@@ -51,7 +51,7 @@ def serial(courses: Sequence[Course], done: Sequence[int], after: Sequence[float
     )
 
 
-#: Of a job of which so many tasks are done, by stage: how far it is.
+#: From the number of finished tasks by stage to the job's progress.
 Meter = Callable[[Sequence[int]], float]
 
 

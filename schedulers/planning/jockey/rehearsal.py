@@ -20,7 +20,7 @@ from schedulers.planning.jockey.progress import Meter, meter, paths, serial
 
 #: Rows of a table: progress 0, 1/20, ... 19/20.
 _ROWS: Final = 20
-#: Of all draws the remaining time that so many of them do not exceed.
+#: Quantile of the remaining time over all draws.
 _QUANTILE: Final = 0.9
 
 #: When each task ended, and its stage, in order.

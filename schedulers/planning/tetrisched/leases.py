@@ -33,10 +33,10 @@ from schedulers.planning.tetrisched.supply import Supply
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: The solver's tree has so many nodes at most; and what one job alone may have when planned greedily.
+#: Most nodes of the solver's tree, for a plan of all jobs and for a job alone (greedy plan).
 NODES: Final = 500
 _NODES_ALONE: Final = 100
-#: Seconds, for the safety net alone; below the time after which a leader that says nothing is replaced.
+#: Seconds, for the safety net alone; less than the time after which a silent leader is replaced.
 SECONDS: Final = 8.0
 #: Larger problems are planned greedily at once.
 MOST_LEAVES: Final = 20_000
@@ -121,7 +121,7 @@ def _trim(wants: Expression, held: list[dict[int, int]]) -> float:
         had = counts[index]
         if not had:
             continue
-        low, high = 0, had  # nCk has nothing between 0 and k; what LnCk adds grows with each machine
+        low, high = 0, had  # nCk has nothing between 0 and k; LnCk's value grows with each machine
         while low < high:
             counts[index] = middle = 0 if isinstance(leaf, Choose) else (low + high) // 2
             if value(wants, counts) >= worth - 1e-9 * max(1.0, worth):

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 #: A window has so many slices at most.
 MOST_SLICES: Final = 256
-#: A stage that is to run in one rack is planned for so many of them, those with the most room.
+#: A stage with all tasks in a rack is planned for so many racks, by the most room.
 _MOST_RACKS: Final = 3
-#: What is due on time is worth so much more at once than at the end of the window.
+#: A stage on time is worth so much more at once than at the end of the window.
 _SOONER: Final = 0.1
 
 #: A job and one of its stages.
@@ -79,7 +79,7 @@ class _Want(NamedTuple):
     asked: Asked
 
 
-#: The ways of a stage, with what the set of nodes of each is called and how long a task takes there (ms).
+#: The ways of a stage, each with the name of its set of nodes and the time of a task there (ms).
 _Ways = dict[Way, tuple[str, int]]
 
 
@@ -169,7 +169,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
         self._starts: dict[Key, list[Start]] = {}
         self._later: dict[str, Later] = {}
         self._accepted: dict[str, None] = {}
-        self._ended: SearchEnded | None = None  # what a replay was told of the next plan
+        self._ended: SearchEnded | None = None  # a replay's knowledge of the next plan
 
     @classmethod
     def ahead_ms(cls, params: Any) -> int | None:
@@ -361,7 +361,7 @@ class _Plan:
         self._times = [view.now + quantum * number for number in _starts(self._slices)] if self._in_time else None
         self._nodes = _Nodes(view, self._slices, quantum)
         self._racks = self._nodes.racks()
-        self._left = self._nodes.room[:, 0, :].copy()  # now, as this plan uses it up
+        self._left = self._nodes.room[:, 0, :].copy()  # room left now, used up by the plan
         self._sets: dict[str, list[int]] = {}
         self._single: set[str] = set()
         self._ways = {(job.id, stage.index): self._ways_of(job, stage) for job, stage in stages}

@@ -49,7 +49,7 @@ class _Search:
         self._tails = [0.0] * instance.tasks
         for task in reversed(instance.order):
             self._tails[task] = max((self._least[c] + self._tails[c] for c, _ in instance.children[task]), default=0.0)
-        #: Per task its end on each machine that it has been placed on.
+        #: Per task its end on each of its machines.
         self._ends: list[dict[int, float]] = [{} for _ in range(instance.tasks)]
         self._free = [0.0] * instance.machines
         self._seen: set[tuple[object, ...]] = set()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from schedulers.kit.forecast import Floats, Forecast
     from schedulers.planning.unrelated.timelines import Placement, Plan
 
-#: Where a task may not run it takes so many times as long as anywhere else, as far as a planner is told.
+#: Told to planners: on barred nodes a task takes so many times as long as anywhere else.
 _NEVER: Final = 1e3
 
 
@@ -103,7 +103,7 @@ class Followed(Lined, NeedsEstimates):
                     never |= {} if fits else {key: None}
             elif not run.copy or forecast.may_run(stage, run.node):
                 node = run.node
-                if not forecast.may_run(stage, node):  # as far as the planner was told, it takes very long there
+                if not forecast.may_run(stage, node):  # the planner was told of a very long time there
                     choice = self._placer.choose(job, stage, forecast, 1)
                     node = node if choice is None else choice.node
                 number, size, after = self.lines.next, stage.size, tuple(copied.get(place, ()))

@@ -21,7 +21,7 @@ from schedulers.core.errors import InvalidPlan
 Floats: TypeAlias = npt.NDArray[np.float64]
 #: (parent, child, data)
 Edge: TypeAlias = tuple[int, int, float]
-#: Which mean a task's time is over unlike machines: of its times (HEFT), or its size over their mean speed (LACHESIS).
+#: Mean of a task's time over unlike machines: of its times (HEFT), or its size over their mean speed (LACHESIS).
 Mean = Literal["times", "speeds"]
 
 

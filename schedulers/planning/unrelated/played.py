@@ -25,13 +25,15 @@ from schedulers.planning.unrelated.instance import Floats, Instance
 from schedulers.planning.unrelated.ranks import static_levels
 from schedulers.planning.unrelated.timelines import Plan, Timelines
 
-#: So many plays change the order, if others pin tasks; half of these shake all tasks, and drop what was pinned in half.
+#: Part of the plays that change the order, if others pin tasks; half of them shake all tasks, and every second of these
+#: drops all pins.
 _ORDERS: Final = 0.35
-#: The part of the tasks that are shaken where it is not all.
+#: Part of the tasks shaken in the other half.
 _SHAKEN: Final = 0.2
-#: Of the plays that pin tasks so many try one of so many machines that are fastest for a task.
+#: Part of the pinning plays that try a machine among the fastest for a task, and how many fastest machines there are.
 _FAST: Final = (0.25, 6)
-#: Of the plays that pin tasks: all of a task and its parents, some of them; else these are pinned no more.
+#: Bounds for a draw in pinning plays: below the first a task and all parents are pinned, below the second some of them;
+#: above both their pins are dropped.
 _ALL, _SOME = 0.35, 0.8
 
 

@@ -62,7 +62,7 @@ def times(instance: Instance) -> Times:
     for task in instance.order:
         above = [parent for parent, _ in instance.parents[task]]
         if above:
-            # Whoever's message would come last is worth sharing a machine with; ties go to the lowest task.
+            # Sharing a machine saves most with the parent of the last message; ties go to the lowest task.
             favourite = max(above, key=lambda parent: (ect[parent] + instance.transfers[parent, task], -parent))
             rest = (ect[parent] + instance.transfers[parent, task] for parent in above if parent != favourite)
             fpred[task], est[task] = favourite, max(ect[favourite], *rest, 0.0)

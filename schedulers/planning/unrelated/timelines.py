@@ -110,7 +110,7 @@ class Timelines:
         free = float(self.free[machine])
         if ready < free:
             gaps = self._gaps[machine]
-            # A gap that ends before this cannot hold it.
+            # A gap with an earlier end is too early for the task.
             for at in range(bisect_left(gaps, (ready + time, 0.0)), len(gaps)):
                 end, start = gaps[at]
                 begin = max(start, ready)
@@ -131,7 +131,7 @@ class Timelines:
         machine = int(ends.argmin())
         best, start = float(ends[machine]), max(float(ready[machine]), float(self.free[machine]))
         if insertion:
-            # Only where even an idle machine would not be too late is it worth while to look for a gap.
+            # Fast path: look for gaps only on machines early enough if they were idle.
             for other in np.flatnonzero((ready < self.free) & (ready + after <= best)).tolist():
                 begin = self.earliest(other, float(ready[other]), float(times[other]))
                 end = begin + float(after[other])
