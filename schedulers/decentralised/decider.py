@@ -1,7 +1,7 @@
-"""Who decides where nobody sees the cluster: schedulers that ask workers, and workers that take what waits with them.
+"""Decisions without a view of the cluster: schedulers ask workers, and workers take entries from their own queues.
 
-Sparrow (SOSP 2013); radlab/sparrow. A stage is one job of the paper: workers are sought for its tasks when the stage is
-asked for. The state is the emulator's own book of what runs where; no scheduler and no worker reads it to decide.
+Sparrow (SOSP 2013); radlab/sparrow. A stage is a job of the paper: workers are sought for its tasks when the stage is
+asked for. The state is the emulator's own book of running tasks; no scheduler and no worker reads the state to decide.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from schedulers.decentralised.settings import Probing
 
 
 class Worker:
-    """A node with slots, and a queue of what waits for one.
+    """A node with slots, and a queue of entries waiting for a slot.
 
-    free: slots in which nothing runs and for which nothing is requested. asking: reservations for which a task is
-    requested; each keeps a slot.
+    free: slots without a running task and without a requested task. asking: reservations with an open request for a
+    task; each keeps a slot.
     """
 
     __slots__ = ("asking", "free", "name", "queue", "slots")
@@ -62,7 +62,7 @@ class Worker:
         self.asking: list[Entry] = []
 
     def answered(self, job: str, stage: int) -> Entry:
-        """One of its requests has its answer."""
+        """Take out the request that was answered. Raises LookupError where there is none."""
         for place, entry in enumerate(self.asking):
             if entry.job == job and entry.stage == stage:
                 return self.asking.pop(place)
@@ -70,17 +70,17 @@ class Worker:
 
 
 class Tally(msgspec.Struct):
-    """What one scheduler had to do: jobs, and messages sent and received."""
+    """Load of a scheduler: jobs, and messages sent and received."""
 
     jobs: int = 0
     messages: int = 0
 
 
 class Decentraliser:
-    """All schedulers and workers of one cluster.
+    """All schedulers and workers of a cluster.
 
-    config: of which resources, seed, offers and the settings in `decentralised` count. sampling: the workers that are
-    asked; drawn by default. Raises InvalidParameters for settings that cannot be read.
+    config: only resources, seed, offers and the settings in `decentralised` count. sampling: the choice of workers to
+    ask; drawn by default. Raises InvalidParameters for unreadable settings.
     """
 
     def __init__(self, config: SchedulerConfig, *, log: Log | None = None, sampling: Sampling | None = None) -> None:
@@ -97,13 +97,13 @@ class Decentraliser:
         self._finding: dict[tuple[str, int], Loads | Reservations] = {}
         self._eligible: dict[int, list[str]] = {}
         self.tallies = [Tally() for _ in range(self._settings.schedulers)]
-        """What each scheduler had to do."""
+        """Load of each scheduler."""
         self.requests = self.no_tasks = 0
-        """Requests for a task that reached a scheduler, and those of them that were in vain."""
+        """Requests for a task at a scheduler, and the number of requests in vain."""
         self.cancelled = 0
-        """Reservations that were taken out of queues."""
+        """Reservations taken out of queues."""
         self.decided = 0
-        """Tasks that were started so far."""
+        """Tasks started so far."""
         self._hears: dict[type[Message], Callable[[Any, list[Decision]], None]] = {
             Probe: self._probed,
             Load: self._load,
@@ -119,7 +119,7 @@ class Decentraliser:
     # -- facts ----------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Decision]:
-        """Take in one fact and decide. Raises InvalidTransition on an impossible log."""
+        """Take in a fact and decide. Raises InvalidTransition on an impossible log."""
         decisions: list[Decision] = []
         kind = type(event)  # compared as it is, without a call: there are five messages for each task
         # The state forgets a container that has ended, so its worker is looked up before.
@@ -144,7 +144,7 @@ class Decentraliser:
         return decisions
 
     def _look_into(self, event: Event, decisions: list[Decision]) -> None:
-        """What follows from a fact about nodes and jobs."""
+        """Decide after a fact about nodes and jobs."""
         if isinstance(event, NodeAdded):
             node = event.node
             self._workers[node.id] = Worker(node.id, node.slots, QUEUES[self._settings.worker_order]())
@@ -171,7 +171,7 @@ class Decentraliser:
     # -- why not --------------------------------------------------------------------------------
 
     def explain(self, job: str) -> Explanation:
-        """The full record of why a live job waits: where its reservations and tasks are, instead of what room there is.
+        """The full record of why a live job waits: where its reservations and tasks are, instead of the room left.
 
         Raises KeyError if the job is not live.
         """
@@ -188,7 +188,7 @@ class Decentraliser:
         return self.holds.reason(job)
 
     def _where(self, job: JobState) -> str:
-        """Where what a job waits for is now."""
+        """The whereabouts of a job's waiting entries, in words."""
         before: list[int] = []
         for worker in self._workers.values():
             before += [place for place, entry in enumerate(worker.queue) if entry.job == job.id]
@@ -200,7 +200,7 @@ class Decentraliser:
     # -- a scheduler ----------------------------------------------------------------------------
 
     def eligible(self, stage: StageState) -> list[str]:
-        """Workers with slots that a stage may use, and on which a task of it fits."""
+        """Workers with slots open to a stage, and with room for its tasks."""
         found = self._eligible.get(stage.size)
         if found is None:
             found = self._eligible[stage.size] = [
@@ -235,7 +235,7 @@ class Decentraliser:
             self._reserve(job, stage, eligible, allowed, decisions)
 
     def _allowed(self, job: JobState, stage: StageState) -> list[Allowed]:
-        """Where each task may run, if any is bound to the workers that have its input."""
+        """Allowed workers of each task, if any task is bound to the workers with its input."""
         spec = job.spec.stages[stage.index]
         if not self._settings.constraints or not spec.hosts:
             return []
@@ -246,7 +246,7 @@ class Decentraliser:
     def _reserve(
         self, job: JobState, stage: StageState, eligible: list[str], allowed: list[Allowed], decisions: list[Decision]
     ) -> None:
-        """Late binding: tasks that are bound are reserved for one by one, the others together."""
+        """Late binding: reservations for bound tasks are made task by task, for other tasks together."""
         name, index, settings = job.id, stage.index, self._settings
         probed: list[Sequence[str]] = []
         if allowed:
@@ -293,7 +293,7 @@ class Decentraliser:
             self._begin(worker, entry, decisions)
 
     def _begin(self, worker: Worker, entry: Entry, decisions: list[Decision]) -> None:
-        """A free slot takes an entry: a task starts, of a reservation one is requested."""
+        """A free slot takes an entry: a task starts; for a reservation a task is requested."""
         worker.free -= 1
         if entry.task == RESERVED:
             worker.asking.append(entry)
@@ -310,7 +310,7 @@ class Decentraliser:
         self.decided += 1
 
     def _group(self, job: str) -> str | int:
-        """With whom an entry of this job waits at a worker."""
+        """The group of a job's entries at a worker."""
         order = self._settings.worker_order
         if order == "fifo":
             return 0
@@ -367,14 +367,14 @@ class Decentraliser:
             self.cancelled += self._workers[name].queue.cancel(message.job, message.stage)
 
 
-#: Reasons that speak of the room there is, which no scheduler here knows.
+#: Reasons about the room left: no scheduler here knows of room.
 _OF_ROOM: Final = frozenset(
     {Reason.NO_ROOM, Reason.NO_ROOM_FOR_GANG, Reason.BEHIND_OTHERS, Reason.WAITS_FOR_OFFER, Reason.AT_WORKERS}
 )
 
 
 def _read(message: Any) -> AnyMessage:
-    """A message as a log has it. Raises InvalidTransition for anything else."""
+    """A message as written in a log. Raises InvalidTransition for anything else."""
     try:
         found: AnyMessage = msgspec.convert(message, AnyMessage)
     except msgspec.ValidationError as error:
@@ -385,9 +385,9 @@ def _read(message: Any) -> AnyMessage:
 def decider(
     config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None
 ) -> Scheduler | Decentraliser:
-    """Whoever decides, by the settings: one scheduler that sees the cluster, or many that do not.
+    """The decider by the settings: a single scheduler with a view of the cluster, or many without.
 
-    policy: of the one scheduler, in place of the one that its settings name.
+    policy: of the single scheduler, in place of the policy in its settings.
     """
     if config.decentralised is None:
         return Scheduler(config, log=log, policy=policy)

@@ -1,17 +1,17 @@
-"""What a scheduler remembers of a stage while it finds workers for its tasks: this, and nothing of the cluster."""
+"""Memory of a scheduler for a stage while workers for its tasks are sought: nothing of the cluster is known."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: Whom a task may run on; None: any that the stage may use.
+#: Workers allowed for a task; None: all workers of the stage.
 Allowed = Sequence[str] | None
 
 
 class Loads:
-    """Probes of which the answers are awaited; the tasks then go to the least loaded workers that were asked.
+    """Probes with awaited answers; the tasks then go to the least loaded workers asked.
 
-    tasks: how many the stage has. asked: how many answers are to come for each task by itself, or for -1, all of them.
+    tasks: number of tasks of the stage. asked: number of awaited answers for each task, or for -1: all tasks together.
     """
 
     __slots__ = ("_answers", "_asked", "_tasks")
@@ -26,7 +26,7 @@ class Loads:
         return not self._asked
 
     def answer(self, task: int, worker: str, load: int) -> list[tuple[int, str]]:
-        """One more answer; returns which tasks go where, nothing before the last answer. Ties: as they were asked."""
+        """Note an answer; returns (task, worker) pairs, none before the last answer. Ties: in the order of answers."""
         answers = self._answers.setdefault(task, [])
         answers.append((load, worker))
         if len(answers) < self._asked[task]:
@@ -38,10 +38,10 @@ class Loads:
 
 
 class Reservations:
-    """Tasks that are handed out to workers as these ask for them (late binding).
+    """Tasks handed out to workers on request (late binding).
 
-    reserved: where, once per reservation. allowed: for each task; (): no task is bound to workers. probed: of a task
-    that is, the workers at which it was reserved for.
+    reserved: workers, once per reservation. allowed: for each task; (): no task is bound to workers. probed: the
+    workers with reservations for a bound task.
     """
 
     __slots__ = ("_allowed", "_left", "_next", "_probed", "_tasks", "reserved")
@@ -61,7 +61,7 @@ class Reservations:
         return not self._left if self._allowed else self._next == self._tasks
 
     def hand_out(self, worker: str) -> int | None:
-        """The task for a worker that asks, None where there is none for it."""
+        """The task for an asking worker, None where no task is left for the worker."""
         there = self.reserved.pop(worker)
         if there > 1:
             self.reserved[worker] = there - 1
@@ -76,7 +76,7 @@ class Reservations:
         return best
 
     def _rank(self, task: int, worker: str) -> int | None:
-        """0: it was reserved for here, 1: it may run here, 2: it may run anywhere; None: not here."""
+        """0: reserved for at the worker, 1: allowed on the worker, 2: allowed anywhere; None: not allowed there."""
         allowed = self._allowed[task]
         if allowed is None:
             return 2

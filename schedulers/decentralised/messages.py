@@ -1,7 +1,7 @@
-"""What schedulers and workers that share no state say to each other (Sparrow, SOSP 2013, sections 3 and 4).
+"""Messages between schedulers and workers without shared state (Sparrow, SOSP 2013, sections 3 and 4).
 
-A message goes from a job's scheduler to workers, or from one worker to a job's scheduler. One with several workers
-stands for as many messages of the same words, sent at once in this order.
+A message goes from a job's scheduler to workers, or from a worker to a job's scheduler. A message with several workers
+stands for as many messages with the same words, sent at once in the order given.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="message", gc=False):
-    """Words about one stage of a job. scheduler: the job's, by number; from or to it."""
+    """Words about a stage of a job. scheduler: number of the job's scheduler, the sender or the receiver."""
 
     job: str
     stage: int
@@ -18,14 +18,14 @@ class Message(msgspec.Struct, frozen=True, tag_field="message", gc=False):
 
 
 class Probe(Message, frozen=True, tag="Probe"):
-    """To workers: how much runs and waits there? task: for which it is asked, -1 for all tasks of the stage."""
+    """To workers: how many tasks run and wait there? task: the task in question, -1 for all tasks of the stage."""
 
     workers: tuple[str, ...]
     task: int = -1
 
 
 class Load(Message, frozen=True, tag="Load"):
-    """From a worker that was probed: so many tasks run or wait there."""
+    """From a probed worker: number of tasks that run or wait there."""
 
     worker: str
     load: int
@@ -39,13 +39,13 @@ class Reservation(Message, frozen=True, tag="Reservation"):
 
 
 class Request(Message, frozen=True, tag="Request"):
-    """From a worker: a slot is free and kept for what the scheduler says."""
+    """From a worker: a slot is free and kept for the scheduler's answer."""
 
     worker: str
 
 
 class Launch(Message, frozen=True, tag="Launch"):
-    """To a worker: run this task, in the slot that was kept for it (`kept`), or when its turn in the queue comes."""
+    """To a worker: run a task, in the slot kept for the answer (`kept`), or when its turn in the queue comes."""
 
     worker: str
     task: int
@@ -53,13 +53,13 @@ class Launch(Message, frozen=True, tag="Launch"):
 
 
 class NoTask(Message, frozen=True, tag="NoTask"):
-    """To a worker that has requested a task: there is none left."""
+    """To a worker with a request for a task: no task is left."""
 
     worker: str
 
 
 class Cancellation(Message, frozen=True, tag="Cancellation"):
-    """To workers: forget the reservations of this stage that are still in your queue."""
+    """To workers: forget the stage's reservations still in the queue."""
 
     workers: tuple[str, ...]
 

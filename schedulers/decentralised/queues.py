@@ -1,4 +1,4 @@
-"""In which order a worker takes what waits there: as it came, users in turn, or the smallest rank first.
+"""Order of the entries at a worker: by arrival, users in turn, or the smallest rank first.
 
 Sparrow, SOSP 2013, section 4; radlab/sparrow: FifoTaskScheduler, RoundRobinTaskScheduler, PriorityTaskScheduler.
 """
@@ -14,7 +14,7 @@ RESERVED: Final = -1
 
 
 class Entry(NamedTuple):
-    """What waits at a worker: a task, or a reservation of a job's scheduler. group: user, or rank (smallest first)."""
+    """An entry at a worker: a task, or a reservation of a job's scheduler. group: user, or rank (smallest first)."""
 
     group: str | int
     job: str
@@ -27,19 +27,19 @@ class Fifo(deque[Entry]):
     """First come, first served."""
 
     def put(self, entry: Entry) -> None:
-        """It comes behind all others of its group."""
+        """Put an entry behind all entries of its group."""
         self.append(entry)
 
     def take(self) -> Entry | None:
-        """Whoever's turn it is; None: nobody waits."""
+        """Take the next entry; None: nothing waits."""
         return self.popleft() if self else None
 
     def take_after(self, entry: Entry) -> Entry | None:
-        """Who comes instead of this one, of which nothing has come."""
+        """Take the next entry after a reservation in vain."""
         return self.take()
 
     def cancel(self, job: str, stage: int | None = None) -> int:
-        """Forget what waits of a stage, or of the whole job; returns how many entries that were."""
+        """Forget the entries of a stage, or of the whole job; returns their number."""
         kept = [entry for entry in self if entry.job != job or stage not in (None, entry.stage)]
         gone = len(self) - len(kept)
         if gone:
@@ -49,7 +49,7 @@ class Fifo(deque[Entry]):
 
 
 class Priority:
-    """One line per group, the smallest group first; a group without entries is forgotten. For methods see `Fifo`."""
+    """A line per group, the smallest group first; a group without entries is forgotten. For methods see `Fifo`."""
 
     def __init__(self) -> None:
         self._lines: dict[str | int, Fifo] = {}
@@ -100,7 +100,7 @@ class Priority:
 
 
 class UserRoundRobin(Priority):
-    """Users take turns in the order in which they came to wait here; the turn moves on when one was served."""
+    """Users take turns in the order of their arrival here; the turn moves on with each served user."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class UserRoundRobin(Priority):
         return entry
 
     def take_after(self, entry: Entry) -> Entry | None:
-        """The same user's next one, and the turn does not move; without one, whoever's turn it is."""
+        """Take the same user's next entry, and the turn does not move; without such an entry, the next in turn."""
         return self._take_of(entry.group) if entry.group in self._lines else self.take()
 
     def _join(self, group: str | int) -> None:

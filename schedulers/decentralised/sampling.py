@@ -21,7 +21,7 @@ def probes(ratio: float, tasks: int) -> int:
 
 
 def spread(drawn: Sequence[str], number: int) -> list[str]:
-    """So many entries over these workers, in this order: each as often as any other, the first once more."""
+    """`number` entries over the drawn workers, in their order: each as often as any other, the first once more."""
     whole, more = divmod(number, len(drawn))
     return [*drawn] * whole + [*drawn[:more]]
 
@@ -33,13 +33,13 @@ class Sampling:
         self._seed = seed
 
     def together(self, job: str, stage: int, tasks: int, eligible: Sequence[str], ratio: float) -> list[str]:
-        """Workers that are asked for so many tasks of a stage together, distinct where there are enough."""
+        """Workers to ask for so many tasks of a stage together, distinct where there are enough."""
         number = probes(ratio, tasks)
         draw = keyed.generator(self._seed, "probes", job, stage)
         return spread(_distinct(draw, eligible, number), number)
 
     def apart(self, job: str, stage: int, eligible: Sequence[Sequence[str]], number: int) -> list[list[str]]:
-        """For each task by itself distinct workers of those that it may use, all of them where there are too few."""
+        """For each task by itself distinct workers among its eligible workers, all of them where there are too few."""
         draw = keyed.generator(self._seed, "probes", job, stage)
         return [_distinct(draw, each, number) for each in eligible]
 

@@ -1,1 +1,1 @@
-"""API objects as both shells read them: small structs, and what they mean to the core. No I/O."""
+"""API objects as both shells read them: small structs, and their meaning for the core. No I/O."""

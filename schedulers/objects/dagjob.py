@@ -1,7 +1,8 @@
 """DagJobs: stages of equal pods, each stage after its parents.
 
-The one description of the object, held against its CRD by a test. Who decides reads only what scheduling needs of a
-pod template (`DagJob`: no policy may see the true run time); who makes pods reads all of it (`WholeDagJob`).
+The only description of the object, held against its CRD by a test. The brain reads only the scheduling part of a pod
+template (`DagJob`: no policy may see the true run time); the controllers, which make pods, read the whole template
+(`WholeDagJob`).
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from schedulers.objects.pod import Condition, PodTemplate, demand, places
 
 #: Seconds; more than 30 years.
 _LONGEST_HINT: Final = 1e9
-#: What the CRD lets in; larger ones would take a process's memory before anybody had looked at them.
+#: Limits of the CRD; larger jobs would take a process's memory before anybody had looked at them.
 MOST_STAGES: Final = 64
 MOST_TASKS: Final = 100_000
 _MOST_PARENTS: Final = 16
 _MOST_WISHES: Final = 16
 #: Bytes of an edge, so that the sum over its stages is still a number that a log can hold.
 _MOST_DATA: Final = 10**15
-#: What a wish is worth, how much slower tasks may be there, and what a job is worth: least and most, as in the CRD.
+#: Worth and slowdown of a wish, value and budget of a job: least and most, as in the CRD.
 _WORTH: Final = (0.0, 1e6)
 _SLOWDOWN: Final = (1e-3, 1e3)
 _VALUE: Final = (1e-3, 1e6)
 _BUDGET_S: Final = (1.0, 1e9)
-#: Levels of a pod template; a pod has 15. Less than what `nesting.cut` leaves.
+#: Levels of a pod template; a pod has 15. Less than left by `nesting.cut`.
 _DEEPEST: Final = 40
 #: Failed tries and attempts that are believed.
 _MOST_TRIES: Final = 10**9
@@ -42,18 +43,18 @@ Template = TypeVar("Template")
 
 
 class Hints(msgspec.Struct):
-    """What the submitter says of a stage: a claim, not a fact.
-
-    spread: standard deviation over the mean. data: bytes that each parent hands over, by its name, as a quantity.
-    """
+    """The submitter's hints about a stage: claims, not facts."""
 
     durationSeconds: float | None = None
+    """Usual run time of a task."""
     spread: float | None = None
+    """Standard deviation of run times over their mean."""
     data: dict[str, str] = {}
+    """Bytes handed over by each parent, by the parent's name, as a quantity."""
 
 
 class StageSpec(msgspec.Struct, Generic[Template]):
-    """One stage. gang: its tasks start all together or not at all."""
+    """A stage. gang: its tasks start all together or not at all."""
 
     name: str
     template: Template
@@ -64,7 +65,7 @@ class StageSpec(msgspec.Struct, Generic[Template]):
 
 
 class WishSpec(msgspec.Struct):
-    """One way in which a job would like to run (see `model.Wish`). device: of nodes, their instance type."""
+    """A wished way to run a job (see `model.Wish`). device: the instance type of nodes."""
 
     device: str = ""
     rack: str = ""
@@ -83,7 +84,7 @@ class WishesSpec(msgspec.Struct):
 
 
 class DagJobSpec(msgspec.Struct, Generic[Template]):
-    """What is to run. retries: further tries of a task that failed. deadline: RFC 3339 time."""
+    """The job to run. retries: further tries of a failed task. deadline: RFC 3339 time."""
 
     stages: tuple[StageSpec[Template], ...]
     queue: str = "default"
@@ -95,20 +96,20 @@ class DagJobSpec(msgspec.Struct, Generic[Template]):
 
 
 class Tries(msgspec.Struct, frozen=True):
-    """What is remembered of tasks that are not done and have ended badly at least once.
-
-    failures: tries of theirs that count. attempt: the highest that has ended. indexes: of all such tasks, `0-5,7`.
-    """
+    """Memory of unfinished tasks with at least a single bad end."""
 
     failures: int = 0
+    """Number of failed tries that count."""
     attempt: int = 0
+    """Highest ended attempt."""
     indexes: str = ""
+    """Indexes of all such tasks, as `0-5,7`."""
 
 
 class StageStatus(msgspec.Struct):
-    """Counts of a stage's tasks. completedIndexes (of those that have succeeded, `0-5,7`) and tries outlive their pods.
+    """Counts of a stage's tasks. completedIndexes (of succeeded tasks, `0-5,7`) and tries outlive their pods.
 
-    started: its pods have been asked for.
+    started: the stage's pods have been asked for.
     """
 
     name: str
@@ -152,7 +153,7 @@ class PromiseStatus(msgspec.Struct):
 
 
 class Progress(msgspec.Struct):
-    """The part of the status that the controllers write."""
+    """The controllers' part of the status."""
 
     observedGeneration: int = 0
     phase: str = ""
@@ -165,7 +166,7 @@ class Progress(msgspec.Struct):
 
 
 class DagJobStatus(Progress):
-    """The whole status: what the controllers write, and what the brain does."""
+    """The whole status: the controllers' part, and the brain's."""
 
     estimateSeconds: float | None = None
     reason: str = ""
@@ -183,7 +184,7 @@ class DagJobOf(Stored, Generic[Template]):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has succeeded or failed for good."""
+        """Whether the job has succeeded or failed for good."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
@@ -203,7 +204,7 @@ WholeDagJob = DagJobOf[dict[str, Any]]
 
 
 def scheduled(whole: WholeDagJob) -> DagJob:
-    """What scheduling reads of a DagJob. Raises InvalidJob where a pod template has values that no pod has."""
+    """The scheduling part of a DagJob. Raises InvalidJob for a pod template with values impossible in a pod."""
     for stage in whole.spec.stages:
         if is_deep(stage.template, _DEEPEST):
             raise InvalidJob(
@@ -216,7 +217,7 @@ def scheduled(whole: WholeDagJob) -> DagJob:
 
 
 def write_tries(tries: Mapping[int, tuple[int, int]]) -> list[Tries]:
-    """Task index -> (failures, attempt), with equal ones together: 100,000 tasks that all failed once are one entry."""
+    """Task index -> (failures, attempt), equal values together: 100,000 tasks with a failure each are an entry."""
     same: dict[tuple[int, int], set[int]] = {}
     for index, ended in tries.items():
         same.setdefault(ended, set()).add(index)
@@ -224,9 +225,9 @@ def write_tries(tries: Mapping[int, tuple[int, int]]) -> list[Tries]:
 
 
 def read_tries(tries: Iterable[Tries], tasks: int) -> dict[int, tuple[int, int]]:
-    """The inverse of `write_tries` for a stage of so many tasks; what cannot be of such a stage is left out."""
+    """The inverse of `write_tries` for a stage of so many tasks; impossible values are left out."""
     found: dict[int, tuple[int, int]] = {}
-    left = tasks  # an index stands in one entry only: whoever repeats them must not keep us busy for hours
+    left = tasks  # an index stands in a single entry: repeated indexes must not keep us busy for hours
     for one in tries:
         indexes = read_indexes(one.indexes, tasks) if left > 0 else ()
         left -= len(indexes)
@@ -237,7 +238,7 @@ def read_tries(tries: Iterable[Tries], tasks: int) -> dict[int, tuple[int, int]]
 
 
 def show_indexes(indexes: Collection[int]) -> str:
-    """`0-5,7` for {0, 1, 2, 3, 4, 5, 7}, the way that Kubernetes' indexed Jobs write them."""
+    """`0-5,7` for {0, 1, 2, 3, 4, 5, 7}, as Kubernetes' indexed Jobs write indexes."""
     parts: list[str] = []
     ordered = sorted(indexes)
     start = 0
@@ -252,8 +253,8 @@ def show_indexes(indexes: Collection[int]) -> str:
 def read_indexes(text: str, tasks: int) -> set[int]:
     """The inverse of `show_indexes` for a stage of so many tasks.
 
-    What is no index of such a stage is left out, and what does not come after all before it: the text may have been
-    written by anybody, and `0-999999999999` must not take all memory, nor the same range again and again all time.
+    Indexes beyond the stage are left out, and indexes out of ascending order: anybody may have written the text, and
+    `0-999999999999` must not take all memory, nor a range repeated again and again all time.
     """
     indexes: set[int] = set()
     following = 0
@@ -267,10 +268,10 @@ def read_indexes(text: str, tasks: int) -> set[int]:
 
 
 def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> model.Job:  # noqa: A002 (the core's word)
-    """What the core knows of a DagJob; its id is `namespace/name.uid` (8 characters of it) by default.
+    """A DagJob for the core; its id is `namespace/name.uid` (8 characters of the uid) by default.
 
-    Raises InvalidJob with one clear sentence for unknown parents, repeated names, cycles, quantities that
-    cannot be read (its cause is then the InvalidQuantity), hints below zero, and the like.
+    Raises InvalidJob with a clear sentence for unknown parents, repeated names, cycles, unreadable quantities (the
+    cause is then the InvalidQuantity), hints below zero, and the like.
     """
     meta, spec = dagjob.metadata, dagjob.spec
     if len(spec.stages) > MOST_STAGES:

@@ -1,4 +1,4 @@
-"""What every API object begins with, reduced to what scheduling needs."""
+"""The common beginning of all API objects, reduced to the needs of scheduling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OURS: Final = f"{GROUP}/"
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False):
-    """Who an object belongs to."""
+    """The owner of an object."""
 
     kind: str
     name: str
@@ -44,7 +44,7 @@ class Meta(msgspec.Struct):
 
     @property
     def created_ms(self) -> int | None:
-        """When it was created, ms since the epoch."""
+        """Time of creation, ms since the epoch."""
         return to_ms(self.creationTimestamp)
 
     @property
@@ -70,13 +70,13 @@ class Stored(msgspec.Struct):
 def ours(annotations: dict[str, str]) -> dict[str, str]:
     """Our annotations but the true run time: no policy must be able to peek.
 
-    The others are dropped whatever they hold: kubectl keeps a copy of the whole object in one of them.
+    Foreign annotations are dropped: kubectl keeps a copy of the whole object in an annotation.
     """
     return {key: text for key, text in annotations.items() if key.startswith(_OURS) and key != RUN_SECONDS}
 
 
 def whole_number(text: str) -> int | None:
-    """A number from 0 on as labels and keys hold it; None for what is none, or has more than 9 digits."""
+    """A number from 0 on in a label or key; None for other text, or more than 9 digits."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
 
 
@@ -88,11 +88,11 @@ def without_nulls(value: Any) -> Any:
 
 
 def label_value(text: str) -> str:
-    """A name of the API server's (`alice@example.com`, `system:serviceaccount:ns:name`) as a label may hold it."""
+    """A name of the API server's (`alice@example.com`, `system:serviceaccount:ns:name`) in a label's characters."""
     return "_".join(_LABEL.findall(text))[:63].strip("._-")
 
 
-#: Whoever writes more means no index and no attempt; `int` itself fails beyond 4,300 digits.
+#: More digits mean no index and no attempt; `int` itself fails beyond 4,300 digits.
 _DIGITS: Final = 9
 _LABEL: Final = re.compile(r"[A-Za-z0-9._-]+")
 #: Characters of a fraction of a second that can matter.
@@ -103,7 +103,7 @@ _STAMP: Final = re.compile(
 
 
 def to_ms(stamp: str | None) -> int | None:
-    """RFC 3339 text as ms since the epoch; None for none, or for what is no such text."""
+    """RFC 3339 text as ms since the epoch; None for no text, or for other text."""
     match = _STAMP.fullmatch(stamp) if stamp else None
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The names by which our API objects, pods and gates are known; the same in both worlds."""
+"""The names of our API objects, pods and gates; the same in both worlds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SCHEDULER: Final = "rm-scheduler"
 #: The scheduling gate that the brain removes when a pod may start.
 GATE: Final = f"{GROUP}/queue"
 
-#: The queue of whoever names none; it needs no object.
+#: The queue of jobs without a named queue; needs no object.
 DEFAULT_QUEUE: Final = "default"
-#: Label of a pod (or its template) that joins: the queue that it waits in.
+#: Label of a joining pod (or its template): the queue of the pod.
 QUEUE_LABEL: Final = f"{GROUP}/queue"
 #: Labels of the pods of a DagJob: its name, the stage's name, the task's index and its attempt (from 0).
 DAGJOB_LABEL: Final = f"{GROUP}/dagjob"
@@ -30,10 +30,10 @@ USER_LABEL: Final = f"{GROUP}/user"
 #: Key of the taint of nodes on which only our pods are placed; they tolerate it, whatever its value.
 RESERVED_TAINT: Final = f"{GROUP}/reserved"
 
-#: Label of a node: its speed. One of speed 2 runs a task in half the time; 1 where the label is missing.
+#: Label of a node: its speed. A node of speed 2 runs a task in half the time; 1 where the label is missing.
 SPEED_LABEL: Final = f"{GROUP}/speed"
 
-#: Labels of a node that clouds set: what a wish calls its device, and its rack.
+#: Labels of a node set by clouds: a wish's device, and its rack.
 TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
@@ -51,9 +51,9 @@ GANG_PLAN: Final = f"{GROUP}/gang-plan"
 RESERVED_NODE: Final = f"{GROUP}/reserved-node"
 #: Type of the pod condition that says why a pod waits.
 WAITING_CONDITION: Final = f"{GROUP}/Waiting"
-#: Type of the condition of a DagJob whose pods the API server does not let be made.
+#: Type of the condition of a DagJob with pods refused by the API server.
 PODS_REFUSED: Final = "PodsRefused"
-#: Type of the condition of a DagJob of which pods were released and not taken.
+#: Type of the condition of a DagJob with pods released and not taken.
 PODS_UNPLACED: Final = "PodsUnplaced"
 
 #: Names of the Leases.

@@ -1,4 +1,4 @@
-"""Namespaces: of each only its labels count, by which queues are open to it."""
+"""Namespaces: only labels count, for queues are open to namespaces by label."""
 
 from __future__ import annotations
 

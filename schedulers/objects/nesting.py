@@ -1,7 +1,7 @@
-"""JSON that is nested too deeply to be read: its depths are left out.
+"""JSON nested too deeply to be read: its depths are left out.
 
-The API server keeps up to 10,000 levels below a field that may hold anything, and every recursive parser fails long
-before that. No object of Kubernetes' own has more than about 20.
+The API server keeps up to 10,000 levels below a field open to anything, and every recursive parser fails long before.
+No object of Kubernetes' own has more than about 20.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def cut(text: bytes, deepest: int = DEEPEST) -> bytes:
 
 
 def is_deep(value: Any, deepest: int = DEEPEST) -> bool:
-    """Whether what was read from JSON has more levels than this. Works without recursion."""
+    """Whether a value from JSON has more levels than `deepest`. Works without recursion."""
     level = [value]
     for _ in range(deepest + 1):
         level = [

@@ -1,4 +1,4 @@
-"""Nodes: what they offer, and what keeps pods off them."""
+"""Nodes: their resources, and reasons that keep pods off."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class NodeTaint(msgspec.Struct, gc=False):
 
 
 class NodeSpec(msgspec.Struct):
-    """The part of a node's spec that scheduling looks at."""
+    """The scheduling part of a node's spec."""
 
     unschedulable: bool = False
     taints: list[NodeTaint] = []
 
 
 class NodeStatus(msgspec.Struct):
-    """What a node offers, and whether it is ready."""
+    """Resources of a node, and its conditions."""
 
     allocatable: Quantities = {}
     capacity: Quantities = {}
@@ -46,17 +46,17 @@ class Node(Stored):
 
     @property
     def is_reserved(self) -> bool:
-        """Whether only our pods are placed on it."""
+        """Whether only our pods are placed on the node."""
         return any(taint.key == RESERVED_TAINT for taint in self.spec.taints)
 
     @property
     def said_speed(self) -> str:
-        """What its label says of its speed, "" where it is missing."""
+        """Text of the node's speed label, "" where missing."""
         return self.metadata.labels.get(SPEED_LABEL, "")
 
     @property
     def speed(self) -> float | None:
-        """Its speed by its label, 1 where that is missing or empty; None for what is no number from 0.001 to 1000."""
+        """Speed by the node's label, 1 where missing or empty; None unless a number from 0.001 to 1000."""
         try:
             speed = float(self.said_speed or 1)
         except ValueError:
@@ -71,13 +71,12 @@ class Node(Stored):
 
 
 def core_node(node: Node, resources: Resources) -> model.Node:
-    """What the core knows of a node.
+    """A node for the core.
 
-    Capacity is `status.allocatable` (else `status.capacity`), rounded down. A cordoned node and one that is
-    not ready carry the taints that Kubernetes gives them, whether or not its controllers have done so yet.
-    Our own taint is left out: whatever the core places tolerates it. A speed that cannot be read counts as 1.
-    Labels that change all the time would be changes of the node; there are none among the well-known ones.
-    Raises InvalidQuantity for a quantity that cannot be read.
+    Capacity is `status.allocatable` (else `status.capacity`), rounded down. Cordoned nodes and nodes not ready carry
+    Kubernetes' taints for them, whether or not its controllers have set the taints yet. Our own taint is left out: all
+    our pods tolerate it. An unreadable speed counts as 1. Labels with frequent changes would be frequent changes of the
+    node; no well-known label has them. Raises InvalidQuantity for an unreadable quantity.
     """
     meta = node.metadata
     offered = node.status.allocatable or node.status.capacity

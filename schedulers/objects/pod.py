@@ -17,8 +17,8 @@ from schedulers.objects.names import ATTEMPT_LABEL, GATE, WAITING_CONDITION
 UNTOLD: Final = 1
 #: Reasons of the condition PodScheduled with which kube-scheduler says that it cannot bind a pod as things are.
 _VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
-#: `status.reason` with which a kubelet does not let in a pod that another node, or the same one later, may take;
-#: so does any that begins with OutOf (OutOfcpu, OutOfmemory, OutOfpods).
+#: `status.reason` of a kubelet's refusal of a pod that another node, or the same node later, may take; reasons that
+#: begin with OutOf (OutOfcpu, OutOfmemory, OutOfpods) are such refusals too.
 _REFUSALS: Final = frozenset(
     {"Evicted", "NodeAffinity", "NodePorts", "TaintToleration", "TopologyAffinityError", "UnexpectedAdmissionError"}
 )
@@ -55,7 +55,7 @@ class Gate(msgspec.Struct, frozen=True, gc=False):
 
 
 class SelectorRequirement(msgspec.Struct, gc=False):
-    """One requirement of a node selector term."""
+    """A requirement of a node selector term."""
 
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -63,26 +63,26 @@ class SelectorRequirement(msgspec.Struct, gc=False):
 
 
 class SelectorTerm(msgspec.Struct, gc=False):
-    """Requirements that hold together."""
+    """Requirements, all to be met."""
 
     matchExpressions: tuple[SelectorRequirement, ...] = ()
     matchFields: tuple[SelectorRequirement, ...] = ()
 
 
 class NodeSelector(msgspec.Struct, gc=False):
-    """Terms of which one is enough."""
+    """Terms, any of them enough."""
 
     nodeSelectorTerms: tuple[SelectorTerm, ...] = ()
 
 
 class NodeAffinity(msgspec.Struct, gc=False):
-    """Only what is required; preferences are kube-scheduler's matter."""
+    """Required affinity only; preferences are kube-scheduler's matter."""
 
     required: NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
 
 
 class Present(msgspec.Struct, frozen=True, gc=False):
-    """Something of which only the presence counts, because the core does not model it."""
+    """A value with only its presence counted, because the core does not model the rest."""
 
 
 class PodTerms(msgspec.Struct, gc=False):
@@ -122,7 +122,7 @@ class Spread(msgspec.Struct, gc=False):
 
 
 class PodSpec(msgspec.Struct):
-    """The part of a pod's spec that scheduling looks at."""
+    """The scheduling part of a pod's spec."""
 
     nodeName: str = ""
     schedulerName: str = ""
@@ -153,7 +153,7 @@ class Condition(msgspec.Struct, gc=False):
     observedGeneration: int | msgspec.UnsetType = msgspec.UNSET
 
     def after(self, before: Condition | None, stamp: str) -> Condition:
-        """This one, with the time since when its status is what it is: that of `before`, or else `stamp`."""
+        """The condition with the time of its status: the time of an equal status in `before`, or else `stamp`."""
         since = before.lastTransitionTime if before is not None and before.status == self.status else None
         self.lastTransitionTime = since or stamp
         return self
@@ -208,28 +208,28 @@ class Pod(Stored):
 
     @property
     def dagjob_uid(self) -> str:
-        """Uid of the DagJob that controls it, or ''. Whether there is such a DagJob is another matter."""
+        """Uid of the controlling DagJob, or ''. Whether there is such a DagJob is another matter."""
         owner = self.metadata.owner
         return owner.uid if owner is not None and owner.kind == "DagJob" else ""
 
     @property
     def attempt(self) -> int:
-        """Which attempt at its task it is, from 0."""
+        """Number of the attempt at the pod's task, from 0."""
         return whole_number(self.metadata.labels.get(ATTEMPT_LABEL, "0")) or 0
 
     @property
     def gate_index(self) -> int | None:
-        """Where our gate stands among its gates; None when it has it not (any more)."""
+        """Place of our gate among the pod's gates; None without our gate."""
         return next((i for i, gate in enumerate(self.spec.schedulingGates) if gate.name == GATE), None)
 
     @property
     def is_gated(self) -> bool:
-        """Whether it waits for us."""
+        """Whether the pod waits for us."""
         return self.gate_index is not None
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it has ended."""
+        """Whether the pod has ended."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
@@ -239,10 +239,10 @@ class Pod(Stored):
 
     @property
     def started_ms(self) -> int | None:
-        """When its first container started to run, ms since the epoch; whole seconds, as kubelets stamp them.
+        """Start of the first container, ms since the epoch; whole seconds, as kubelets stamp times.
 
-        `status.startTime` is when the kubelet took the pod in, images and init containers still to come: it
-        stands in only for a pod that has ended without telling when its containers started.
+        `status.startTime` is the kubelet's admission of the pod, images and init containers still to come: the stand-in
+        only for an ended pod without start times of containers.
         """
         stamps = [to_ms(s.startedAt) for s in self._states() if s.startedAt]
         told = [ms for ms in stamps if ms is not None]
@@ -258,12 +258,12 @@ class Pod(Stored):
 
     @property
     def waiting(self) -> Condition | None:
-        """What it says of its waiting, by the condition that we write."""
+        """The pod's condition about its waiting, as written by us."""
         return next((seen for seen in self.status.conditions if seen.type == WAITING_CONDITION), None)
 
     @property
     def exit_code(self) -> int | None:
-        """0 when it succeeded, the first other exit code (of 32 bits) when it failed; None while it has not ended."""
+        """0 after success, the first other exit code (of 32 bits) after a failure; None before the end."""
         if not self.is_terminal:
             return None
         if self.status.phase == "Succeeded":
@@ -273,7 +273,7 @@ class Pod(Stored):
 
     @property
     def unbound(self) -> Condition | None:
-        """The condition with which kube-scheduler says that it tried this pod and cannot bind it; None: no such."""
+        """kube-scheduler's condition after a try to bind the pod in vain; None: no such condition."""
         if self.spec.nodeName or self.is_terminal:
             return None
         said = (c for c in self.status.conditions if c.type == "PodScheduled" and c.status == "False")
@@ -281,19 +281,19 @@ class Pod(Stored):
 
     @property
     def verdict(self) -> str | None:
-        """Why kube-scheduler cannot bind it, in kube-scheduler's own words; None unless it says so."""
+        """Reason of a try to bind in vain, in kube-scheduler's own words; None without such a try."""
         said = self.unbound
         return f"{said.reason}: {said.message}" if said is not None else None
 
     @property
     def is_unschedulable(self) -> bool:
-        """Whether kube-scheduler has tried it and found no node; its own error (SchedulerError) says no such thing."""
+        """Whether kube-scheduler has found no node; its own error (SchedulerError) does not count."""
         said = self.unbound
         return said is not None and said.reason == "Unschedulable"
 
     @property
     def refusal(self) -> str | None:
-        """Why its kubelet has not let it in, in the kubelet's own words; None if nobody did, or anything of it ran."""
+        """Refusal in the kubelet's own words; None without a refusal, or if any container ran."""
         status = self.status
         if status.phase != "Failed" or self._states():
             return None
@@ -303,7 +303,7 @@ class Pod(Stored):
 
     @property
     def narrowed_to(self) -> str | None:
-        """The one node that its required affinity names by field, if it does."""
+        """The only node named by field in the pod's required affinity, if any."""
         affinity = self.spec.affinity.nodeAffinity if self.spec.affinity is not None else None
         for term in affinity.required.nodeSelectorTerms if affinity is not None and affinity.required else ():
             for field in term.matchFields:
@@ -327,20 +327,19 @@ class PodTemplateMeta(msgspec.Struct):
 
 
 class PodTemplate(msgspec.Struct):
-    """What pods of a stage are made from."""
+    """Template of a stage's pods."""
 
     spec: PodSpec
     metadata: PodTemplateMeta = msgspec.field(default_factory=PodTemplateMeta)
 
 
 def demand(spec: PodSpec, resources: Resources) -> Vector:
-    """What a pod holds, by Kubernetes' rule, rounded up; `pods` counts 1.
+    """Demand of a pod, by Kubernetes' rule, rounded up; `pods` counts 1.
 
-    The larger of all containers together (sidecars included) and of each init container with the sidecars
-    started before it; plus overhead. Requests at pod level take the place of what its containers ask for.
-    Resources that the cluster's vector does not have are left out (`unmodelled` names them).
-    Raises InvalidJob for a quantity that cannot be read (which is then its cause), or for more in all than a vector
-    can hold.
+    The larger of all containers together (sidecars included) and of each init container with the sidecars started
+    before; plus overhead. Requests at pod level take the place of its containers' requests. Resources outside the
+    cluster's vector are left out (`unmodelled` names them). Raises InvalidJob for an unreadable quantity (then the
+    cause), or for more in all than a vector can hold.
     """
     asked = tuple(1 if name == "pods" else _demand_of(name, spec) for name in resources.names)
     for name, amount in zip(resources.names, asked, strict=True):
@@ -402,12 +401,12 @@ def _term(term: SelectorTerm) -> tuple[Requirement, ...]:
 
 
 def _toleration(t: PodToleration) -> Toleration:
-    # A comparison of numbers (KEP-5471) is taken as wide as it can be: kube-scheduler will tell (see `unmodelled`).
+    # A comparison of numbers (KEP-5471) is read in its widest sense: kube-scheduler will tell (see `unmodelled`).
     return Toleration(t.key, "Exists" if t.operator in ("Exists", *_COMPARISONS) else "Equal", t.value, t.effect)
 
 
 def unmodelled(spec: PodSpec, resources: Resources) -> str | None:
-    """The first constraint that the core does not know of, in a few words; None: it knows them all."""
+    """The first constraint unknown to the core, in a few words; None: all are known."""
     for what, has_it in (
         ("pod affinity", spec.affinity and spec.affinity.podAffinity and spec.affinity.podAffinity.required),
         (
@@ -427,7 +426,7 @@ def unmodelled(spec: PodSpec, resources: Resources) -> str | None:
 
 
 def unknown_resource(spec: PodSpec, names: Collection[str]) -> str | None:
-    """The first resource that a pod asks for and that is none of these."""
+    """The first resource asked for by a pod and not among `names`."""
     whole = (spec.resources,) if spec.resources is not None else ()
     asked = [c.resources for c in (*spec.containers, *spec.initContainers)] + list(whole)
     for quantities in (*(of.limits | of.requests for of in asked), spec.overhead):
@@ -438,7 +437,7 @@ def unknown_resource(spec: PodSpec, names: Collection[str]) -> str | None:
 
 
 def _is_nothing(amount: str | int | float) -> bool:
-    """What cannot be read may be anything, so it is something."""
+    """Whether an amount is 0; an unreadable amount may be anything, so not nothing."""
     try:
         return parse_quantity(amount) == 0
     except InvalidQuantity:

@@ -15,7 +15,7 @@ from schedulers.objects.meta import Stored
 from schedulers.objects.pod import Condition
 
 #: A limit as it is written: resources, or a share of the cluster such as `25%` or 0.25. The CRD lets anything stand
-#: there, so anything is read; `core_queue` says what is wrong with it.
+#: there, so anything is read; `core_queue` reports mistakes.
 Written = Any
 #: Weights and numbers of jobs, least and most, as in the CRD.
 _WEIGHT: Final = (1e-6, 1e6)
@@ -33,14 +33,14 @@ class PerUser(msgspec.Struct):
 
 
 class NamespaceRequirement(msgspec.Struct):
-    """One requirement of a selector of labels."""
+    """A requirement of a selector of labels."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels meet it; an operator that there is not is met by none."""
+        """Whether labels meet the requirement; none meet an unknown operator."""
         there = labels.get(self.key)
         match self.operator:
             case "In":
@@ -53,19 +53,19 @@ class NamespaceRequirement(msgspec.Struct):
 
 
 class NamespaceSelector(msgspec.Struct):
-    """Who may use a queue, by labels of namespaces; one without any requirement lets all."""
+    """Users of a queue, by labels of namespaces; a selector without any requirement lets all in."""
 
     matchLabels: dict[str, str] = {}
     matchExpressions: tuple[NamespaceRequirement, ...] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether a namespace with these labels may use the queue."""
+        """Whether a namespace with such labels may use the queue."""
         given = all(labels.get(key) == value for key, value in self.matchLabels.items())
         return given and all(requirement.holds(labels) for requirement in self.matchExpressions)
 
 
 class QueueSpec(msgspec.Struct):
-    """What a queue may be. guaranteed and max are resource maps, or shares of the cluster such as `25%`."""
+    """Settings of a queue. guaranteed and max are resource maps, or shares of the cluster such as `25%`."""
 
     parent: str = ""
     namespaces: NamespaceSelector | None = None
@@ -95,7 +95,7 @@ class Queue(Stored):
 
 
 def core_queue(queue: Queue, resources: Resources) -> model.Queue:
-    """What the core knows of a queue. Raises InvalidQuantity and InvalidQueue for limits that cannot be read."""
+    """A queue for the core. Raises InvalidQuantity and InvalidQueue for unreadable limits."""
     spec, each = queue.spec, queue.spec.perUser
     per_user = None
     for what, number, (least, most) in (
@@ -121,7 +121,7 @@ def core_queue(queue: Queue, resources: Resources) -> model.Queue:
 
 
 def readable(queue: Queue, resources: Resources) -> model.Queue:
-    """A queue with what can be read of its limits; what cannot be limits nothing."""
+    """A queue with the readable part of its limits; the unreadable part limits nothing."""
     spec, each = queue.spec, queue.spec.perUser
     if each is not None:
         each = PerUser(_readable(each.limit, resources), _within(each.maxRunning, _RUNNING))

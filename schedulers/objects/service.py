@@ -1,4 +1,4 @@
-"""Services on Kubernetes: pods of Deployments, which run until somebody takes them away."""
+"""Services on Kubernetes: pods of Deployments, running until somebody takes them away."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LONGEST_S: Final = 1e9
 
 
 def pod_service(meta: Meta) -> Service | None:
-    """What service a pod is of; None unless a ReplicaSet owns it, as of a Deployment, which replaces what ends."""
+    """The service of a pod; None unless a ReplicaSet (of a Deployment) owns the pod, and replaces it after its end."""
     owner = meta.owner
     return service(meta.annotations) if owner is not None and owner.kind == "ReplicaSet" else None
 
 
 def service(annotations: dict[str, str]) -> Service:
-    """A service as its pods' annotations describe it; what is no number of seconds above 0, to 1e9, is no objective."""
+    """A service as its pods' annotations describe it; only a number of seconds above 0, to 1e9, is an objective."""
     return Service(
         start_within_ms=_ms(annotations.get(START_WITHIN, "")),
         preemptible=annotations.get(PREEMPTIBLE, "true") != "false",

@@ -1,1 +1,1 @@
-"""Plans that are made ahead, by the papers that they are from; `locality` is delay scheduling's own arithmetic."""
+"""Plans made ahead, a folder per paper; `locality` is delay scheduling's own arithmetic."""

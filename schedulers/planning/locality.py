@@ -1,7 +1,7 @@
-"""How long a job must wait for its data: the analysis of delay scheduling (Zaharia et al., EuroSys 2010, section 3.5).
+"""A job's wait for its data: the analysis of delay scheduling (Zaharia et al., EuroSys 2010, section 3.5).
 
-A job of `tasks` tasks reads blocks that each have `replicas` copies, spread at random over `nodes` nodes; nodes come
-up for it in random order. What is asked for is the share of its tasks that run where their block is.
+A job of `tasks` tasks reads blocks with `replicas` copies each, spread at random over `nodes` nodes; nodes are offered
+to the job in random order. The goal is a share of tasks that run on a node with their block.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import math
 
 
 def skips_for(locality: float, nodes: int, tasks: int, replicas: float) -> int:
-    """D, the opportunities to pass up so that at least this share of the tasks is local, rounded up.
+    """D, the opportunities to pass up for at least this share of local tasks, rounded up.
 
-    D >= -(M/R) ln((1 - l) N / (1 + (1 - l) N)). Raises ValueError for a share of 1 or more, which no D reaches.
+    D >= -(M/R) ln((1 - l) N / (1 + (1 - l) N)). Raises ValueError for a share of 1 or more: no D reaches so much.
 
     >>> skips_for(0.95, nodes=100, tasks=20, replicas=3)
     24

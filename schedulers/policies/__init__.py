@@ -1,1 +1,1 @@
-"""One file per policy: which task next."""
+"""Policies, a file each: the choice of the next task."""

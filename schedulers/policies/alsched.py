@@ -8,4 +8,4 @@ from schedulers.planning.tetrisched.leasing import Leasing
 
 @policies.register("alsched", source="alsched (SoCC'12); STRL without times, as in TetriSched (EuroSys'16), section 4")
 class Alsched(Leasing):
-    """Starts the tasks whose wishes for what is free now are worth most together; needs no estimates."""
+    """Starts the tasks with the best total worth of wishes on the free nodes; needs no estimates."""

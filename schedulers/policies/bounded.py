@@ -15,9 +15,9 @@ from schedulers.kit.deficits import Balance, Factor, Kappa, Level
 
 @policies.register("bounded", source="Graphene (OSDI'16), section 5: deficit counters, around any policy")
 class Bounded(Around):
-    """Serves whom another policy serves, as long as no queue or job is owed too much; then that one goes first.
+    """Serves by another policy, as long as no queue or job is owed too much; then the queue or job goes first.
 
-    Who is owed most and has nothing that fits loses nothing by it: the next one is asked, and at last everybody.
+    A queue or job without a fitting task loses nothing meanwhile: the next in debt is asked, and at last everybody.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -32,7 +32,7 @@ class Bounded(Around):
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """See MindsQueues.uses_of_queues: by the deficits, and what the policy inside does."""
+        """See MindsQueues.uses_of_queues: by the deficits, and by the policy inside."""
         return {"weight", *super().uses_of_queues(params)}
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
@@ -40,11 +40,11 @@ class Bounded(Around):
         self._balance = Balance(params.level, params.deficit, params.kappa)
 
     def begin(self, view: ClusterView) -> None:
-        """See who wants something."""
+        """Look up the groups with waiting tasks."""
         self._balance.begin(view)
 
     def turns(self, view: ClusterView) -> Sequence[str]:
-        """Groups that are owed too much, most owed first."""
+        """Groups owed too much, most owed first."""
         return self._balance.owed()
 
     def admits(self, turn: str, job: JobState) -> bool:
@@ -56,7 +56,7 @@ class Bounded(Around):
         self._balance.charge(job, stage.demand, tasks, view)
 
     def dump(self) -> Any:
-        """The deficits, and what the policy inside remembers."""
+        """The deficits, and the memory of the policy inside."""
         return {"balance": self._balance.dump(), **super().dump()}
 
     def load(self, data: Any, view: ClusterView) -> None:

@@ -23,7 +23,7 @@ Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One queue of capacity-scheduler.xml, of its parent's part. None: what the queue itself says, see `Capacity`."""
+    """A queue of capacity-scheduler.xml, of its parent's part. None: by the queue's declaration, see `Capacity`."""
 
     capacity: Percent | None = None
     maximum_capacity: Percent | None = None
@@ -51,8 +51,8 @@ class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
     """Queues in order of used over guaranteed capacity, applications in order, within limits of queues and users.
 
-    A queue without settings of its own has the capacity that it is guaranteed, or gets one by its weight among its
-    siblings from what is guaranteed to nobody; its maximum is its `max`, in its largest share.
+    A queue without settings of its own has its guaranteed capacity, or a capacity by its weight among its siblings from
+    the part guaranteed to nobody; its maximum is its `max`, in its largest share.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -109,7 +109,7 @@ class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
     def mistakes(
         cls, params: Params, queues: Mapping[str, Queue], used: Collection[str]
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """See MindsQueues.mistakes: unknown queues, and capacities that the CapacityScheduler would not start with."""
+        """See MindsQueues.mistakes: unknown queues, and capacities refused by Hadoop's CapacityScheduler."""
         yield from ((("queues", path), message) for path, message in unknown(params.queues, queues, used))
         for path, mine in params.queues.items():
             if (
@@ -165,7 +165,7 @@ def _config(
     capacity: float = 1.0,
     above: tuple[float, float] = (1.0, 1.0),
 ) -> QueueConfig:
-    """capacity: of its parent's part. above: the parent's own part of the cluster, and the most that it may hold."""
+    """capacity: of its parent's part. above: the parent's own part of the cluster, and the parent's maximum."""
     mine = settings.get(branch.path, QueueSettings())
     maximum = _maximum(branch, mine, cluster, capacity, above)
     here = (above[0] * capacity, above[1] * maximum)
@@ -188,7 +188,7 @@ def _config(
 
 
 def _own(branch: Branch, settings: Mapping[str, QueueSettings], cluster: Vector, whole: float) -> float | None:
-    """What is set for a queue, of its parent's part; whole: that part, of the cluster."""
+    """Capacity set for a queue, of its parent's part; whole: the parent's part, of the cluster."""
     mine = settings.get(branch.path)
     if mine is not None and mine.capacity is not None:
         return mine.capacity / 100

@@ -1,4 +1,4 @@
-"""Shortest job first, but no job gets all: each has a number of containers that grows with its work."""
+"""Shortest job first, but no job gets all: each has a number of containers, growing with its work."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ UNIT_MS = 5e5
 
 @policies.register("capped_sjf", source="rm-emulator; SJF-CP of Decima (SIGCOMM'19) with a number of executors per job")
 class CappedShortestJob(Partitioned, NeedsEstimates):
-    """As `sjf_cp`, but a job is served first only up to containers x (total work / 500 s) ^ growth, at least one.
+    """As `sjf_cp`, but a job is served first only up to containers x (total work / 500 s) ^ growth, at least 1.
 
-    What no job below its number can use goes to the others in the same order. Jobs without an estimate come last and
-    count as one of 500 s. With executors these stay with their job until it has nothing more to start.
+    Room left by jobs below their number goes to the others in the same order. Jobs without an estimate come last and
+    count as a job of 500 s. Executors stay with their job until the job has nothing more to start.
     """
 
     bundles = True

@@ -1,4 +1,4 @@
-"""Decima: a graph neural network, trained by reinforcement, says which stage comes next and how wide its job may be."""
+"""Decima: a graph neural network, trained by reinforcement, chooses the next stage and the width of its job."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Decima(Dispatch):
         return Action(job, row, limit, classes[self._pick(values, "class")] if classes else None)
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """What was said when the job was chosen last."""
+        """The network's sayings at the job's last turn."""
         return self._sayings.about(job.id)
 
     def _pick(self, scores: Doubles, purpose: str) -> int:
@@ -92,7 +92,7 @@ class Decima(Dispatch):
 
 
 def _named(params: Decima.Params) -> str:
-    """Which weights are meant. Raises InvalidParameters for an objective beside weights that do not ship."""
+    """Name of the weights. Raises InvalidParameters for an objective together with weights of the user's own."""
     if params.objective == "mean_jct":
         return params.weights
     if params.weights != "decima":

@@ -1,4 +1,4 @@
-"""Delay scheduling: fair sharing whose jobs wait a little for a node that holds their input."""
+"""Delay scheduling: fair sharing with a short wait of jobs for a node with their input."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class _Wait(msgspec.Struct):
-    """How long a job has waited since its last launch: opportunities, or ms, by the form.
-
-    level: what it launches without a wait; 0 only where its input is, 1 also in that rack, 2 anywhere.
-    skipped: it was passed up at the last offer.
-    """
+    """Wait of a job since its last launch."""
 
     level: int = 0
+    """Places of launches without a wait: 0 only nodes with the input, 1 also their racks, 2 anywhere."""
     used: int = 0
+    """Opportunities passed up, or ms waited, by the form."""
     skipped: bool = False
+    """Whether the job was passed up at the last offer."""
 
 
 class _Data(msgspec.Struct, frozen=True):
-    """A job's input, and how long the job waits for a node with it and then for a rack with it, in the form's unit."""
+    """A job's input, with the wait for a node and then for a rack with the input, in the form's unit."""
 
     inputs: Inputs
     for_node: int
@@ -41,7 +40,7 @@ class _Data(msgspec.Struct, frozen=True):
 
 
 class _Found(NamedTuple):
-    """A task that a job could start on a node (None: any of the stage). nodes: how many on offer have room for it."""
+    """A possible start of a task on a node (None: any of the stage). nodes: how many on offer have room."""
 
     near: Near
     task: int | None
@@ -56,10 +55,10 @@ class _Found(NamedTuple):
 
 @policies.register("delay", source="Delay Scheduling (EuroSys'10), section 3")
 class Delay(ByShare, OneTaskEach):
-    """Fair sharing in which a job passes up nodes without its input, for so many offers or so long, then takes any.
+    """Fair sharing; a job passes up nodes without its input for some offers or some time, then takes any.
 
-    A launch where the input is makes the job wait anew, one in its rack only for the rack (section 4.1). A task
-    without input on any node, and a gang, starts at once. An opportunity is a node on offer with room for the job.
+    A launch on a node with the input makes the job wait anew, a launch in its rack only for the rack (section 4.1). A
+    task without input on any node, and a gang, starts at once. An opportunity is a node on offer with room for the job.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -118,7 +117,7 @@ class Delay(ByShare, OneTaskEach):
     # -- who is served ----------------------------------------------------------------------------
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Serve the poorest job that has input here or has waited long enough, until nothing fits."""
+        """Serve the poorest job with input here or with a long enough wait, until nothing fits."""
         self._wait_until(view.now)
         refused: set[str] = set()  # room only shrinks within an offer, so who was refused once stays refused
         while offer.has_room():
@@ -193,7 +192,7 @@ class Delay(ByShare, OneTaskEach):
             view.stir(job.id)
 
     def _wait_until(self, now: int) -> None:
-        """Time form: whoever was passed up at the last offer has waited since then."""
+        """Time form: jobs passed up at the last offer have waited since then."""
         since, self._offered = self._offered, now
         if self.params.form == "time":
             for wait in self._waits.values():
@@ -255,7 +254,7 @@ class Delay(ByShare, OneTaskEach):
         self._data = {name: data for name, data in self._data.items() if name in view.jobs}
 
     def dump(self) -> Any:
-        """Who has waited how long, and when the last offer was."""
+        """Waits of jobs, and the time of the last offer."""
         return {"waits": msgspec.to_builtins(self._waits), "offered": self._offered}
 
     def load(self, data: Any, view: ClusterView) -> None:

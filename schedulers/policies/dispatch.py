@@ -1,4 +1,4 @@
-"""Simple rules asked as learned policies are: what those are taught by and held against."""
+"""Simple rules in the place of learned policies: their teachers and baselines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedulers.learned.orders import RULES
 
 @policies.register("dispatch", source="Decima (SIGCOMM'19), sections 5.2 and 7.1; decima-sim's action")
 class RuledDispatch(Dispatch, NeedsEstimates):
-    """A simple rule that answers Decima's question: which stage gets these executors, until its job has how many."""
+    """A simple rule with Decima's kind of answer: the stage to get executors, and a limit on its job's executors."""
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

@@ -1,4 +1,4 @@
-"""The trained agent as a decision tree: what it has learned, in a form that people can read and patch."""
+"""The trained agent as decision trees, for people to read and patch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Choice(NamedTuple):
-    """What was chosen last for a job."""
+    """The last choice for a job."""
 
     stage: str
     limit: int
@@ -59,7 +59,7 @@ class Distilled(Dispatch):
         return action
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """The rule that decided when the job was chosen last."""
+        """The deciding rule at the job's last turn."""
         choice = self._choices.get(job.id)
         if choice is None:
             return {}

@@ -1,4 +1,4 @@
-"""Dominant Resource Fairness: the next task goes to who has the lowest dominant share (Ghodsi et al., NSDI'11)."""
+"""Dominant Resource Fairness: the next task goes to the lowest dominant share (Ghodsi et al., NSDI'11)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from schedulers.kit.parties import DIGITS, Inside, Parties, Party, fill, over_sh
 class Drf(Policy, MindsQueues):
     """Serves the queue, user or job with the lowest dominant share per unit of weight, as long as anything fits.
 
-    Progressive filling, one task at a time (section 4.2): a party whose next task fits nowhere is passed over and
-    the others go on, on whatever resources are left. Of a tree of queues the leaves share, each with its part of the
-    whole by the weights on its way up: the collapsed hierarchy whose faults `hdrf` mends.
+    Progressive filling, task by task (section 4.2): a party without a fitting task is passed over and the others go on,
+    on the resources left. Of a tree of queues the leaves share, each with its part of the whole by the weights on its
+    way up: the collapsed hierarchy, with faults mended by `hdrf`.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -52,7 +52,7 @@ class Drf(Policy, MindsQueues):
     # -- the loop -------------------------------------------------------------------------------
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Serve the party with the lowest share that has a task that fits, until none has."""
+        """Serve the party with the lowest share and a fitting task, until no task fits."""
         return fill(view, offer, self._in_turn)
 
     def _in_turn(self, view: ClusterView) -> Iterable[Party]:
@@ -62,7 +62,7 @@ class Drf(Policy, MindsQueues):
     # -- shares ---------------------------------------------------------------------------------
 
     def _refresh(self, view: ClusterView) -> Parties:
-        # What changes everybody's share or place: nodes that come and go, weights, limits.
+        # Nodes that come and go, weights and limits change everybody's share or place.
         if self._parties is None or self._counted_with != (*view.capacity, view.tree.version):
             return self._begin(view)
         for party in self._parties.refresh(view):
@@ -99,7 +99,7 @@ class Drf(Policy, MindsQueues):
         return (share, party.name)
 
     def _share(self, party: Party, view: ClusterView) -> tuple[float, int]:
-        """Its dominant share per unit of weight, and the resource that is dominant (section 4.1)."""
+        """Dominant share of a party per unit of weight, and its dominant resource (section 4.1)."""
         shares = [used / whole if whole else 0.0 for used, whole in zip(party.used, view.capacity, strict=True)]
         most = max(shares)
         return round(most / self._weight(party.name, view), DIGITS), shares.index(most)
@@ -118,7 +118,7 @@ class Drf(Policy, MindsQueues):
     # -- telling --------------------------------------------------------------------------------
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
-        """Whose share is lower than that of the job's party, of those that something fits for."""
+        """The first party with a lower share than the job's party and with a fitting task."""
         parties, name = self._refresh(view), self._party_of(job)
         has_room = functools.cache(view.fits_somewhere)  # many parties wait for tasks of a few sizes
         for first in self._order:

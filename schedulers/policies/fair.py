@@ -1,4 +1,4 @@
-"""Fair sharing between jobs: the job that holds least, per unit of weight, goes first."""
+"""Fair sharing between jobs: the job with the least in use, per unit of weight, goes first."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from schedulers.kit.ordered import ByShare, Key, Measure, place_by_share
 
 @policies.register("fair", source="DRF (NSDI'11), section 4; with executors Decima's baseline (decima-sim issue 14)")
 class Fair(ByShare):
-    """Serves the job that holds the least, by slots or by dominant share, per unit of weight.
+    """Serves the job with the least in use, by slots or by dominant share, per unit of weight.
 
-    With executors, one that becomes idle stays with its job while the job holds no more than its equal part of all
-    executors and has a task for it. (Decima's released dynamic partition also waits: `weighted_fair` with alpha 0.)
+    An executor that becomes idle stays with its job while the job holds no more than its equal part of all executors
+    and has a task for the executor. (Decima's released dynamic partition also waits: `weighted_fair` with alpha 0.)
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

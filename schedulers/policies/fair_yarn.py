@@ -20,7 +20,7 @@ Size = tuple[int, ...]
 
 
 class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One queue of the allocation file; min and max in [MB, vcores]. weight None: the declared queue's."""
+    """A queue of the allocation file; min and max in [MB, vcores]. weight None: the declared queue's."""
 
     weight: Annotated[float, msgspec.Meta(ge=0)] | None = None
     min: Size | None = None
@@ -127,13 +127,13 @@ class FairYarn(YarnPolicy[FairScheduler], MindsQueues):
         self._next_update = data["next_update"] if data else 0
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Where nodes are offered in cycles, each begins with an update: nothing else would come to call for one."""
+        """Where nodes are offered in cycles, each begins with an update: nothing else would call for updates."""
         if offer.nodes is None and offer.job is None:
             self._books(view).update(view.now)
         yield from super().schedule(view, offer)
 
     def _catch_up(self, yarn: FairScheduler, now: int) -> None:
-        """The update thread. Between facts nothing changes, so that of several updates only the last one counts."""
+        """The update thread. Between facts nothing changes, so of several updates only the last counts."""
         if now >= self._next_update:
             period = self.params.update_ms
             last = now // period * period

@@ -10,9 +10,9 @@ from schedulers.kit.partition import Partitioned
 
 @policies.register("fifo", source="SLearn, section 6.1 (FIFO); Hadoop's first scheduler")
 class Fifo(Partitioned):
-    """Serves jobs in order of submission; later jobs use what the first cannot.
+    """Serves jobs in order of submission; later jobs use the room of no use to the first.
 
-    With executors these stay with their job until it has nothing more to start (Decima, section 7.1: Spark's default).
+    Executors stay with their job until the job has nothing more to start (Decima, section 7.1: Spark's default).
     """
 
     bundles = True

@@ -33,21 +33,20 @@ _WINDOW = 1000
 
 
 class JobRank(msgspec.Struct):
-    """What is known of a live job.
-
-    priorities: tpriScore per stage and task. estimated: when these were made, there were nodes, and an estimate of
-    every stage. srpt: remaining work, sum of run time x demand over tasks to be scheduled; None: nothing is known.
-    planned: the job's own schedule in short, None if it has none.
-    """
+    """Facts about a live job."""
 
     priorities: Priorities
+    """tpriScore per stage and task."""
     estimated: bool = False
+    """Whether the priorities were made with nodes, and with an estimate of every stage."""
     srpt: float | None = None
+    """Remaining work: sum of run time x demand over tasks to be scheduled; None: unknown."""
     planned: Planned | None = None
+    """The job's own schedule in short, None without one."""
 
 
 class Scored(Candidate, eq=False, gc=False):
-    """A stage with what its score is made of. far: some of its input may be on other nodes."""
+    """A stage with the parts of its score. far: some of its input may be on other nodes."""
 
     group: str
     rank: JobRank
@@ -61,13 +60,13 @@ class Scored(Candidate, eq=False, gc=False):
 
 
 class Mean(msgspec.Struct):
-    """A running average that forgets slowly."""
+    """A running average with slow forgetting."""
 
     value: float = 0.0
     count: int = 0
 
     def plus(self, values: Sequence[float]) -> Mean:
-        """The average with one more observation, the mean of these; as it was without any."""
+        """The average with another observation, the mean of the values; unchanged without values."""
         if not values:
             return self
         count = min(self.count + 1, _WINDOW)
@@ -78,9 +77,9 @@ class Mean(msgspec.Struct):
 class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
     """Starts the task with the highest score, pScore x tpriScore - eta x srpt, unless a group is owed too much.
 
-    pScore: how well it packs, less where its input is elsewhere. tpriScore: how early it stands in its job's plan.
-    srpt: the job's remaining work; eta makes it comparable and follows the averages of both. A job without estimates
-    counts as one with average work, and its plan is by critical path, all stages taken as equally long.
+    pScore: how well the task packs, less where its input is elsewhere. tpriScore: how early the task stands in its
+    job's plan. srpt: the job's remaining work; eta makes pScore and srpt comparable and follows the averages of both. A
+    job without estimates counts with average work, and its plan is by critical path, all stages taken as equally long.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -155,7 +154,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         """See Bundling.schedule."""
         self._balance.begin(view)
         self._owed = self._balance.owed()
-        self._next = self._packing, self._srpt  # what a round in vain has seen is forgotten
+        self._next = self._packing, self._srpt  # averages of a round in vain are forgotten
         self._view = view
         yield from super().schedule(view, offer)
 
@@ -165,7 +164,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
             yield from self._open[name]
 
     def collected(self, bundle: Bundle, view: ClusterView) -> None:
-        """Eta follows what is seen now."""
+        """Let eta follow the bundle at hand."""
         bundled: Any = bundle.found
         jobs = {scored.job.seq: scored.rank.srpt for scored in bundled}
         known = [srpt for srpt in jobs.values() if srpt is not None]
@@ -174,7 +173,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         self._eta = self.params.k * mean_packing / mean_srpt if mean_srpt else 0.0
 
     def allowed(self, bundle: Bundle, view: ClusterView) -> list[Candidate]:
-        """Those of the group that is owed most, if it is owed too much; of all, where no such group has any."""
+        """Candidates of the group owed most, if owed too much; all candidates, where no such group has any."""
         for group in self._owed:
             bundled: Any = bundle.found
             theirs = [scored for scored in bundled if scored.group == group]
@@ -207,7 +206,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         return "tasks are chosen anew in each round" + (f": by {by}" if by else "")
 
     def started(self, candidate: Candidate, tasks: int, view: ClusterView) -> bool:
-        """Charge the group; the averages keep what was seen, and what has changed is looked at."""
+        """Charge the group, keep the averages seen, and look at changed jobs."""
         self._packing, self._srpt = self._next
         self._balance.charge(candidate.job, candidate.stage.demand, tasks, view)
         self._refresh(view)
@@ -224,7 +223,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         return scores
 
     def _is_enough(self, collected: Sequence[Any], room: Room) -> bool:
-        """A pass does not stop before it has met whoever must be served first."""
+        """Whether a pass may stop: not before a task of the group to be served first was met."""
         if not self._fills(collected, room):
             return False
         return not self._owed or any(scored.group == self._owed[0] for scored in collected)
@@ -232,7 +231,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
     # -- where input lies -------------------------------------------------------------------------
 
     def task(self, candidate: Candidate, room: Room) -> int | None:
-        """The task of the stage that is nearest to its input."""
+        """The stage's nearest task to its input."""
         return self._nearest(candidate, room)[1]
 
     def _is_remote(self, candidate: Candidate, room: Room) -> bool:
@@ -253,7 +252,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
     # -- what is known of jobs --------------------------------------------------------------------
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """Look at the jobs that a fact has changed; beats and ticks say nothing of them, and logs may lack these."""
+        """Look at the jobs changed by a fact; beats and ticks change no job, and logs may lack them."""
         if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
             self._racks = None
             self._inputs.clear()
@@ -275,7 +274,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
             self._enlist(name, view)
 
     def _stand(self, job: JobState, view: ClusterView) -> None:
-        """Plan the job when it comes, and once more when there are estimates; count what remains of it."""
+        """Plan the job on arrival, and once more when there are estimates; count its remaining work."""
         times = [_task_ms(job, stage, view) for stage in job.stages]
         rank = self._ranks.get(job.id)
         estimated = None not in times and bool(view.nodes)
@@ -287,11 +286,11 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         rank.srpt = _remaining(job, times, view)
 
     def _plan(self, job: JobState, times: Sequence[float | None], view: ClusterView) -> JobRank:
-        """The job's own plan, on its part of the machines as it is now."""
+        """The job's own plan, on its present part of the machines."""
         spec, nodes, planner = job.spec, len(view.nodes), self.params.plan
         if planner == "none":
             return JobRank(())
-        if planner == "path" or not nodes:  # it is planned again when there are nodes
+        if planner == "path" or not nodes:  # jobs are planned again when there are nodes
             return JobRank(by_path(spec, times))
         # A machine is as large as the mean node, and as what the job asks for: every node of its size would do.
         largest = [max(stage.demand[r] for stage in spec.stages) for r in range(len(view.capacity))]
@@ -308,7 +307,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         return news
 
     def _enlist(self, name: str, view: ClusterView) -> None:
-        """Put the job where it belongs among those that wait, with its open stages."""
+        """Put the job in its place among waiting jobs, with its open stages."""
         job = view.waiting.get(name)
         if job is None:
             self._order.drop(name)
@@ -326,7 +325,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
     # -- memory -----------------------------------------------------------------------------------
 
     def dump(self) -> Any:
-        """Plans, what remained of jobs when it was counted last, averages and deficits."""
+        """Plans, last counts of remaining work, averages and deficits."""
         return {
             "standings": msgspec.to_builtins(self._ranks),
             "means": msgspec.to_builtins([self._packing, self._srpt]),
@@ -340,12 +339,12 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         self._balance.load(data["balance"])
         for name, rank in self._ranks.items():
             self._enlist(name, view)
-            if rank.planned is not None:  # whoever was there before may not have shown it
+            if rank.planned is not None:  # the process before may not have shown the plan
                 self._news[name] = rank.planned
 
 
 def _task_ms(job: JobState, stage: StageState, view: ClusterView) -> float | None:
-    """What a task of the stage takes, as its finished tasks refine the predictor's estimate; None: unknown.
+    """Time of a task of the stage, the predictor's estimate refined by finished tasks, ms; None: unknown.
 
     An application master is no work of the job's.
     """
@@ -358,7 +357,7 @@ def _task_ms(job: JobState, stage: StageState, view: ClusterView) -> float | Non
 def _remaining(job: JobState, times: Sequence[float | None], view: ClusterView) -> float | None:
     """srpt: over the tasks to be scheduled, run time x sum of demand as parts of the cluster (section 5).
 
-    A stage of which nothing is known counts with the mean time of the others; None when nothing is known of any.
+    An unknown stage counts with the mean time of the others; None when all are unknown.
     """
     known = [ms for ms in times if ms]
     if not known:

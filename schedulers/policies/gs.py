@@ -1,8 +1,8 @@
 """GS, the generic scheduler of SLearn: multi-level priority queues by estimated size, with a sampling queue.
 
-The loop reads like the paper's (section 5.1 and 5.2): take the queue that has used least for its
-weight, serve the job at its head. A job with pilots stands in the sampling queue until they are
-done; what it holds back meanwhile runs only where nothing else can (work conservation).
+The loop reads like the paper's (section 5.1 and 5.2): take the queue with the least use for its
+weight, serve the job at its head. A job with pilots stands in the sampling queue until the pilots are
+done; its held-back tasks meanwhile run only where nothing else can (work conservation).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from schedulers.core.state import JobState, StageState
 from schedulers.kit.levels import Levels, LevelSettings
 from schedulers.kit.ordered import Order
 
-#: What may start next: a job's stage, the queue that pays for it, and which of its tasks (see `Suggestion.pilots`).
+#: A possible next start: a job's stage, the paying queue, and the kind of tasks (see `Suggestion.pilots`).
 _Turn = tuple[JobState, StageState, int | None, bool | None]
 
 
@@ -40,7 +40,7 @@ class _Place(msgspec.Struct):
 class GenericScheduler(Policy, NeedsEstimates):
     """Priority queues by estimated job size, weighted sharing between them, FIFO inside; starves nobody.
 
-    Works with any predictor; one that samples (slearn, posterior) gets a sampling queue for its pilots.
+    Works with any predictor; a sampling predictor (slearn, posterior) gets a sampling queue for its pilots.
     """
 
     class Params(LevelSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,13 +77,13 @@ class GenericScheduler(Policy, NeedsEstimates):
         self._places: dict[str, _Place] = {}
         self._charges: dict[int, tuple[int, list[int]]] = {}  # container -> (queue, what it holds)
         self._entered = 0
-        # Of jobs without pilots what their place follows from, as last seen: most facts leave it as it is.
+        # Fast path: of jobs without pilots the last seen inputs of their place, for most facts leave them unchanged.
         self._settled: dict[str, tuple[float | None, bool]] = {}
 
     # -- the loop -------------------------------------------------------------------------------
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Serve the head of the poorest queue that has something that fits; then what is held back."""
+        """Serve the head of the poorest queue with a fitting task; then held-back tasks."""
         levels = self._levels or self._begin(view)
         self._refresh(view, levels)
         while offer.has_room():
@@ -114,7 +114,7 @@ class GenericScheduler(Policy, NeedsEstimates):
                     yield jobs[name], stage, payer, False
 
     def _which(self, job: JobState, queue: int) -> bool | None:
-        """Which tasks of a job stand in a queue: its pilots, its other tasks, or (None) both, pilots first."""
+        """The tasks of a job in a queue: its pilots, its other tasks, or (None) both, pilots first."""
         mine = self._places[job.id].queue == queue
         if queue == self._sampling and self._has_pilots(job):
             return None if mine else True
@@ -161,7 +161,7 @@ class GenericScheduler(Policy, NeedsEstimates):
     def _enlist(
         self, job: JobState, view: ClusterView, levels: Levels, place: _Place, *, others: bool, pilots: bool
     ) -> None:
-        """Put the job into the orders of the queues where it stands, as far as it has something to start there."""
+        """Put the job into the orders of the queues of its places, as far as there is something to start."""
         queue, tie = place.queue, view.tie(job, self.params.tie)
         if queue is not None:
             self._keep(levels.orders[queue], job, others or (queue == self._sampling and pilots), (place.entered, tie))
@@ -170,7 +170,7 @@ class GenericScheduler(Policy, NeedsEstimates):
         self._keep(self._held, job, queue is None and others, (job.seq,))
 
     def _queue(self, job: JobState, levels: Levels) -> int | None:
-        """The queue of a job's ordinary tasks now, or None while they are held back for its pilots."""
+        """The queue of a job's ordinary tasks now, or None while held back for its pilots."""
         plan = job.plan
         if plan is not None and plan.thin:
             return 0
@@ -215,7 +215,7 @@ class GenericScheduler(Policy, NeedsEstimates):
     # -- what queues use ------------------------------------------------------------------------
 
     def _charge(self, container: int, queue: int | None, demand: list[int]) -> None:
-        """Count a container to a queue; an executor that is taken up again changes queues."""
+        """Count a container to a queue; an executor taken up again changes queues."""
         if container in self._charges:
             self._discharge(container)
         if queue is not None and self._levels is not None:
@@ -228,7 +228,7 @@ class GenericScheduler(Policy, NeedsEstimates):
             self._levels.charge(*there, -1)
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """Gives back what ended containers held, and lets jobs change queues in the order of the facts.
+        """Give back the room of ended containers, and let jobs change queues in the order of the facts.
 
         Waiting for the next offer to do so would make the order in a queue depend on how often offers are made.
         """
@@ -242,21 +242,21 @@ class GenericScheduler(Policy, NeedsEstimates):
         self._refresh(view, self._levels or self._begin(view))
 
     def _sweep(self, view: ClusterView) -> None:
-        """Give back what containers held that ended without an event of their own."""
+        """Give back the room of containers ended without an event of their own."""
         for container in [c for c in self._charges if c not in view.containers]:
             self._discharge(container)
 
     # -- telling --------------------------------------------------------------------------------
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
-        """A job whose only waiting tasks are held back waits for its pilots."""
+        """A job without waiting tasks other than held-back tasks waits for its pilots."""
         plan = job.plan
         if plan is None or plan.rest != "held" or not job.pilots_left or self._has_pilots(job):
             return None
         return Reason.WAITS_FOR_PILOTS, {"left": job.pilots_left, "pilots": len(plan.pilots)}
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """The queue the job is in; None while it is sampled."""
+        """The job's queue; None during sampling."""
         place = self._places.get(job.id)
         return {} if place is None else {"queue": place.queue}
 

@@ -1,18 +1,18 @@
 """Hierarchical DRF: shares along a tree of queues (Bhattacharya et al., SoCC'13).
 
-Every queue of the tree has a vector of shares. A leaf's is what it holds. An inner queue's is the sum of its
-children's, after each child that is not blocked was scaled down to the lowest share per unit of weight among them
-(section 3.4, "rescaling to the minimum node"), and blocked ones were left as they are; resources that are used up
-count for nobody ("ignoring blocked nodes"). The next task goes down from the root, at each queue to the child with the
-lowest share per unit of weight. A leaf is blocked when none of its tasks that wait fits anywhere.
+Every queue of the tree has a vector of shares. A leaf's vector is the leaf's use. An inner queue's is the sum over its
+children, after each unblocked child was scaled down to the lowest share per unit of weight among them (section 3.4,
+"rescaling to the minimum node"), and blocked children were left unscaled; used-up resources count for nobody ("ignoring
+blocked nodes"). The next task goes down from the root, at each queue to the child with the lowest share per unit of
+weight. A leaf is blocked when none of its waiting tasks fits anywhere.
 
-Tasks are whole here, so a resource can be used up for a large task and not for a small one. A leaf that is blocked for
-want of such a resource adds no more of it to its parent than the lowest of its siblings that are not blocked, as if it
-were scaled with them: else a sibling that needs little of the resource would pay for the leaf, and starve. It does not
-count for what is lowest, so a leaf whose tasks hardly ever fit does not pull its parent to the front.
+Tasks are whole here, so a resource can be used up for a large task and not for a small task. A leaf blocked for want of
+such a resource adds no more of the resource to its parent than the lowest of its unblocked siblings, as if scaled with
+them: else a sibling with little need of the resource would pay for the leaf, and starve. A blocked leaf does not count
+for the lowest share, so a leaf with tasks that hardly ever fit does not pull its parent to the front.
 
-Vectors are sums over children in segment trees, so one task costs O(depth x log children). The values differ by which
-resources are used up; each such case has values of its own, brought up to date when it is met.
+Vectors are sums over children in segment trees, so a task costs O(depth x log children). The values depend on the set
+of used-up resources; each set has values of its own, brought up to date when needed.
 """
 
 from __future__ import annotations
@@ -36,26 +36,25 @@ Shares = tuple[float, ...]
 Lack = frozenset[int]
 #: Sizes that a leaf waits for.
 Wants = frozenset[int]
-#: Cases of used-up resources whose values are kept.
+#: Number of sets of used-up resources with kept values.
 _KEPT: Final = 8
 _ROOT: Final = 0
 
 
 class Alike(msgspec.Struct, eq=False):
-    """Leaves that wait for tasks of the same sizes.
-
-    blocked: none of these fits anywhere. lacks: resources for want of which that is so.
-    """
+    """Leaves waiting for tasks of the same sizes."""
 
     leaves: dict[int, None]
     blocked: bool
+    """Whether none of the sizes fits anywhere."""
     lacks: Lack
+    """Missing resources of a blocked leaf."""
 
 
 class Member(msgspec.Struct, eq=False):
     """A queue in the tree.
 
-    slot: its number among its siblings. leaf: jobs are in it. wants: sizes of the tasks that these wait for.
+    slot: its number among its siblings. leaf: whether jobs are in the queue. wants: sizes of the jobs' waiting tasks.
     """
 
     name: str
@@ -69,25 +68,24 @@ class Member(msgspec.Struct, eq=False):
 
 
 class Cell(msgspec.Struct, frozen=True, gc=False):
-    """What some siblings add to their parent.
-
-    low: lowest share per unit of weight of those that are scaled. fixed: sum of the others' vectors.
-    scaled: sum of vectors, each divided by its share per unit of weight.
-    """
+    """The contribution of some siblings to their parent."""
 
     low: float
+    """Lowest share per unit of weight of the scaled siblings."""
     fixed: Shares
+    """Sum of the unscaled siblings' vectors."""
     scaled: Shares
+    """Sum of the scaled siblings' vectors, each divided by its share per unit of weight."""
 
     def joined(self) -> Shares:
-        """The parent's vector: everybody that is scaled counts as much as the lowest (section 3.4)."""
+        """The parent's vector: every scaled child counts as much as the lowest (section 3.4)."""
         if self.low in (0.0, math.inf):
             return self.fixed
         return tuple(f + self.low * s for f, s in zip(self.fixed, self.scaled, strict=True))
 
 
 class Capped(msgspec.Struct, frozen=True, gc=False):
-    """A blocked child: its share per unit of weight, its vector, and of which resources it adds only a part."""
+    """A blocked child: its share per unit of weight, its vector, and the resources added only in part."""
 
     low: float
     shares: Shares
@@ -98,7 +96,7 @@ _UNCAPPED: Final = Capped(0.0, (), frozenset())
 
 
 def cell(shares: Shares, share: float, weight: float, *, blocked: bool, variant: Variant) -> Cell:
-    """What one child adds. share: its dominant share over the resources that count."""
+    """The contribution of a child. share: its dominant share over the counting resources."""
     nothing = (0.0,) * len(shares)
     idle = blocked and not any(shares)
     if variant in ("naive", "ignore_only") or idle or (blocked and variant == "full"):
@@ -117,15 +115,15 @@ def plus(left: Cell, right: Cell) -> Cell:
 
 
 def dominant(shares: Shares, counting: Iterable[int]) -> float:
-    """The largest share of a resource that counts."""
+    """The largest share of a counting resource."""
     return max((shares[r] for r in counting), default=0.0)
 
 
 class _Values:
     """Shares and orders of all members while the same resources count.
 
-    dirty: leaves that hold something else, or wait for other sizes. turned: sizes of which some fit and did not, or the
-    other way round.
+    dirty: leaves with other use, or with other waiting sizes. turned: sets of sizes with a change between fitting and
+    not fitting.
     """
 
     def __init__(
@@ -142,15 +140,15 @@ class _Values:
         self.keys: list[tuple[float, int] | None] = [None] * len(members)  # None: blocked
         self.orders: list[list[tuple[float, int]]] = [[] for _ in members]  # keys of children not blocked
         self._partly = frozenset(self._counting) if variant == "full" else frozenset()  # lacked by some tasks only
-        self._lifted: dict[int, tuple[Shares, bool, Lack]] = {}  # what of a leaf has been carried up
-        self._known: dict[Wants, tuple[bool, Lack]] = {}  # as which all leaves that wait for these were carried up
+        self._lifted: dict[int, tuple[Shares, bool, Lack]] = {}  # the last values carried up, by leaf
+        self._known: dict[Wants, tuple[bool, Lack]] = {}  # the last values carried up, by waiting sizes
         self._capped: list[dict[int, Capped]] = [{} for _ in members]  # by slot of the child
         self._cells = [[self._none] * (2 * _power(len(m.children))) if m.children else [] for m in members]
         self.dirty: dict[int, None] = {number: None for number, member in enumerate(members) if member.leaf}
         self.turned: dict[Wants, None] = dict.fromkeys(alike)
 
     def bring_up_to_date(self) -> None:
-        """Carry what has changed in leaves up to the root; many are blocked and free again before anybody looks."""
+        """Carry changes of leaves up to the root; many leaves are blocked and free again before anybody looks."""
         for wants in self.turned:
             alike = self._alike.get(wants)
             if alike is not None and self._known.get(wants) != (alike.blocked, alike.lacks):
@@ -167,7 +165,7 @@ class _Values:
         self.dirty.clear()
 
     def forget(self, wants: Wants) -> None:
-        """No leaf waits for these sizes any more."""
+        """Forget sizes without waiting leaves."""
         self._known.pop(wants, None)
 
     def _lift(self, number: int, shares: Shares, blocked: bool, lacks: Lack) -> None:
@@ -187,7 +185,7 @@ class _Values:
             lacks = frozenset().union(*(c.lacks for c in self._capped[number].values())) if blocked else _UNCAPPED.lacks
 
     def _cap(self, parent: int, slot: int, capped: Capped) -> bool:
-        """Keep what a blocked child adds no more of than the lowest; returns whether it is another now."""
+        """Keep a blocked child's capped resources; returns whether they have changed."""
         capped_children = self._capped[parent]
         if capped_children.get(slot, _UNCAPPED) == capped:
             return False
@@ -198,7 +196,7 @@ class _Values:
         return True
 
     def _joined(self, parent: int) -> Shares:
-        """A parent's vector: the sum of its children's, scaled, as they are, or capped."""
+        """A parent's vector: the sum of its children's, scaled, unscaled, or capped."""
         total = self._cells[parent][1]
         shares = total.joined()
         for capped in self._capped[parent].values():
@@ -208,7 +206,7 @@ class _Values:
         return shares
 
     def _put(self, parent: int, number: int, share: float | None) -> bool:
-        """Keep the child's place in its parent's order; returns whether it is another now."""
+        """Keep the child's place in its parent's order; returns whether the place has changed."""
         old = self.keys[number]
         new = None if share is None else (share, self._members[number].slot)
         if old == new:
@@ -222,7 +220,7 @@ class _Values:
         return True
 
     def _add(self, parent: int, slot: int, added: Cell) -> bool:
-        """Set a child's cell and what follows from it for the sum over all children; returns whether it is another."""
+        """Set a child's cell and the sums over all children; returns whether the cell has changed."""
         cells = self._cells[parent]
         at = len(cells) // 2 + slot
         if cells[at] == added:
@@ -234,7 +232,7 @@ class _Values:
         return True
 
     def leaves(self, number: int = _ROOT) -> Iterator[int]:
-        """Leaves that are not blocked, in the order in which they are served."""
+        """Unblocked leaves, in the order of service."""
         member = self._members[number]
         if member.leaf:
             yield number
@@ -244,11 +242,11 @@ class _Values:
 
 
 def _lack(size: int, view: ClusterView, spare: Sequence[int]) -> Lack | None:
-    """What keeps tasks of this size waiting, with so much to spare; None when one fits.
+    """Missing resources of tasks of a size, with so much to spare; None when a task fits.
 
     Nothing where nodes are the reason, not a resource.
 
-    A task that no node could ever take lacks nothing either: what its leaf holds would never be counted again.
+    A task too large for every node lacks nothing either: its leaf's use would never be counted again.
     """
     if view.fits_somewhere(size) or view.is_size_due(size):
         return None
@@ -264,10 +262,10 @@ def _power(count: int) -> int:
 
 @policies.register("hdrf", source="H-DRF (SoCC'13), sections 3.4 and 4: the dynamic algorithm, with weights")
 class HierarchicalDrf(Policy, MindsQueues):
-    """Shares along the tree of queues: each queue gets its part of what its parent has, whatever its siblings want.
+    """Shares along the tree of queues: each queue gets its part of its parent's share, whatever its siblings want.
 
-    The variants leave a half of the algorithm out, for contrast: `naive` adds vectors up (it starves leaves with
-    complementary demands, section 3.3), `rescale_only` and `ignore_only` have one of its two ideas each (section 3.4).
+    The variants leave a half of the algorithm out, for contrast: `naive` adds vectors up (and starves leaves with
+    complementary demands, section 3.3), `rescale_only` and `ignore_only` have a single idea each (section 3.4).
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -300,7 +298,7 @@ class HierarchicalDrf(Policy, MindsQueues):
     # -- the loop -------------------------------------------------------------------------------
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Go down to the leaf with the lowest shares on its way that has a task that fits, until none has."""
+        """Go down to the leaf with the lowest shares on its way and a fitting task, until no task fits."""
         return fill(view, offer, self._in_turn)
 
     def _in_turn(self, view: ClusterView) -> Iterator[Party]:
@@ -311,7 +309,7 @@ class HierarchicalDrf(Policy, MindsQueues):
     # -- shares ---------------------------------------------------------------------------------
 
     def _refresh(self, view: ClusterView) -> tuple[Parties, _Values]:
-        """Parties and values of the present state: what leaves hold, who is blocked, which resources count."""
+        """Parties and values of the present state: use of leaves, blocked leaves, counting resources."""
         parties = self._parties
         if parties is None or self._counted_with != (*view.capacity, view.tree.version):
             parties = self._begin(view)
@@ -336,7 +334,7 @@ class HierarchicalDrf(Policy, MindsQueues):
         return parties
 
     def _grow(self, view: ClusterView, parties: Parties) -> None:
-        """The tree with its leaves: queues without children, and, below those that have some, their own jobs."""
+        """The tree with its leaves: queues without children, and, below inner queues, their own jobs."""
         below = view.tree.below()
         self._members, self._leaf_of = [Member("", 1.0, _ROOT, 0, leaf=False)], {}
         self._grow_below("", _ROOT, below, view)
@@ -364,7 +362,7 @@ class HierarchicalDrf(Policy, MindsQueues):
         return number
 
     def _stand(self, party: Party, view: ClusterView) -> None:
-        """What a leaf holds has changed, or what it waits for."""
+        """Take in a change of a leaf's use, or of its waiting sizes."""
         number = self._leaf_of[party.name]
         self._members[number].shares = tuple(
             used / whole if whole else 0.0 for used, whole in zip(party.used, view.capacity, strict=True)
@@ -377,7 +375,7 @@ class HierarchicalDrf(Policy, MindsQueues):
             values.dirty[number] = None
 
     def _join(self, number: int, wants: Wants) -> None:
-        """Put a leaf with those that wait for the same sizes."""
+        """Put a leaf with the leaves waiting for the same sizes."""
         member = self._members[number]
         if wants != member.wants and (left := self._alike.get(member.wants)) is not None:
             left.leaves.pop(number, None)
@@ -393,7 +391,7 @@ class HierarchicalDrf(Policy, MindsQueues):
         alike.leaves[number] = None
 
     def _blocked(self, wants: Wants) -> tuple[bool, Lack]:
-        """Whether nothing of what a leaf waits for fits, and for want of what."""
+        """Whether none of a leaf's sizes fits, and the missing resources."""
         lacks = [lack for size in wants if (lack := self._lacks[size]) is not None]
         return (True, frozenset().union(*lacks)) if len(lacks) == len(wants) else (False, frozenset())
 
@@ -402,7 +400,7 @@ class HierarchicalDrf(Policy, MindsQueues):
             values.turned[wants] = None
 
     def _look_for_room(self, view: ClusterView) -> None:
-        """Sizes that fit somewhere now and did not, or the other way round, and whom that blocks."""
+        """Look for sizes with a change between fitting and not fitting, and for leaves blocked thereby."""
         spare = view.spare()
         now = {size: _lack(size, view, spare) for size in view.active_sizes}
         turned = [size for size, lack in now.items() if size not in self._lacks or lack != self._lacks[size]]
@@ -415,7 +413,7 @@ class HierarchicalDrf(Policy, MindsQueues):
                 self._turn(wants)
 
     def _counting(self, view: ClusterView) -> tuple[int, ...]:
-        """Resources that are not used up: there is as much left as the smallest task that waits asks for."""
+        """Resources not used up: there is room left for the smallest waiting task."""
         spare = view.spare()
         least: list[int] = [0] * len(spare)
         for size in view.active_sizes:
@@ -437,13 +435,13 @@ class HierarchicalDrf(Policy, MindsQueues):
     # -- telling --------------------------------------------------------------------------------
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
-        """On the way from the root to the job's queue, the first queue before which a sibling is served."""
+        """On the way from the root to the job's queue, the first queue behind a sibling."""
         _, values = self._refresh(view)
         for number in reversed(self._way(self._leaf_of[job.spec.queue])):
             member = self._members[number]
             order, key = values.orders[member.parent], values.keys[number]
             if key is None:
-                return None  # blocked: that it finds no room is said by the core
+                return None  # blocked: the core tells of missing room
             if order[0] != key:
                 first = self._members[self._members[member.parent].children[order[0][1]]]
                 names = self._counted_names(view)

@@ -1,4 +1,4 @@
-"""Highest response ratio next: who has waited longest for its size. Starves nobody."""
+"""Highest response ratio next: the longest wait for its size first. Starves nobody."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedulers.kit.ordered import Key, Ordered, TieParams
 class HighestResponseRatio(Ordered, NeedsEstimates):
     """Serves the job with the highest (wait + service) / service first; jobs without an estimate come last.
 
-    wait: since its submission. service: its estimated total work. LACHESIS writes wait / (wait + service), which is the
+    wait: since its submission. service: its estimated total work. LACHESIS writes wait / (wait + service), with the
     same order. Ratios grow at unlike rates, so waiting jobs are sorted anew whenever time has passed.
     """
 
@@ -29,7 +29,7 @@ class HighestResponseRatio(Ordered, NeedsEstimates):
         self._sorted_at: int | None = None
 
     def key(self, job: JobState, view: ClusterView) -> Key:
-        """See Ordered.key. It holds for the present time alone."""
+        """See Ordered.key. The key holds for the present time alone."""
         wait, size = view.now - job.submitted, job.size_ms
         if size is None:
             return (math.inf, view.tie(job, self.params.tie))

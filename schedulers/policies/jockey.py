@@ -25,16 +25,16 @@ from schedulers.planning.jockey.rehearsal import amdahl
 _COLUMNS: Final = 10
 #: Plays of each.
 _DRAWS: Final = 10
-#: A job is rehearsed anew when its work looks so much larger or smaller than it did, as a part.
+#: A job is rehearsed anew when its work has changed by so large a part.
 _DRIFT: Final = 0.1
 #: The turn of all jobs without an allocation.
 _OTHERS: Final = ""
 
 
 class Standing(msgspec.Struct):
-    """What is known of a live job with a deadline. allocation None: not rehearsed yet.
+    """Facts about a live job with a deadline. allocation None: not rehearsed yet.
 
-    wished: the work (ms) and the largest allocation of the script that was asked for last.
+    wished: the work (ms) and the largest allocation of the script asked for last.
     """
 
     allocation: int | None = None
@@ -46,11 +46,11 @@ class Standing(msgspec.Struct):
 
 @policies.register("jockey", source="Jockey (EuroSys'12), section 4")
 class Jockey(Around, NeedsEstimates, Rehearses):
-    """Gives each job with a deadline the containers that it needs to be done in time; another policy says the rest.
+    """Gives each job with a deadline the containers needed to be done in time; another policy says the rest.
 
-    Jobs below their allocation go first, least served first, then jobs without deadline, then whoever is left. Once
-    a period each allocation goes a part of the way to the smallest one of the best utility, by a table of how long the
-    job takes from its progress on, which is made by playing it forward on estimates, anew when they turn out wrong.
+    Jobs below their allocation go first, least served first, then jobs without deadline, then all others. Once a period
+    each allocation goes a part of the way to the smallest allocation of the best utility, by a table of the job's
+    remaining time by progress, made by playing the job forward on estimates, anew when estimates turn out wrong.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -103,13 +103,13 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         self.triggers = Triggers(period_ms=params.period_ms)
         self._jobs: dict[str, Standing] = {}
         self._revised = 0  # the period in which allocations were looked at last
-        self._scripts: dict[str, Script] = {}  # that nobody has asked for yet
+        self._scripts: dict[str, Script] = {}  # scripts not asked for yet
         self._promises: dict[str, Promise] = {}  # the same
 
     # -- whose turn it is ---------------------------------------------------------------------------
 
     def turns(self, view: ClusterView) -> Sequence[str]:
-        """Jobs below their allocation, least served first, and then all that have none."""
+        """Jobs below their allocation, least served first, and then all jobs without allocation."""
         short = [
             (job.executors / standing.allocation, job.seq, name)
             for name, standing in self._jobs.items()
@@ -120,14 +120,14 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         return [*(name for _, _, name in sorted(short)), _OTHERS]
 
     def admits(self, turn: str, job: JobState) -> bool:
-        """Whether it is the job's own turn, or that of all without an allocation."""
+        """Whether the turn is the job's own, or the turn of all jobs without an allocation."""
         if turn != _OTHERS:
             return turn == job.id
         standing = self._jobs.get(job.id)
         return standing is None or standing.allocation is None
 
     def passes_by(self, job: JobState, view: ClusterView) -> str | None:
-        """See TellsTurn.passes_by: whoever has its allocation comes after all others."""
+        """See TellsTurn.passes_by: jobs with their full allocation come after all others."""
         standing = self._jobs.get(job.id)
         if standing is None or standing.allocation is None or job.executors < standing.allocation:
             return super().passes_by(job, view)
@@ -137,7 +137,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
     # -- what is known of jobs ----------------------------------------------------------------------
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """A rehearsal is over; or a period, after which every allocation is looked at."""
+        """Take in the end of a rehearsal; or of a period: then every allocation is looked at."""
         super().observe(event, view)
         if isinstance(event, Rehearsed):
             self._learn(event, view)
@@ -154,7 +154,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
                 self._wish(job, self._jobs.setdefault(name, Standing()), view)
 
     def _forget(self, view: ClusterView) -> None:
-        """Jobs that are gone."""
+        """Forget jobs that are gone."""
         for name in [name for name in self._jobs if name not in view.jobs]:
             del self._jobs[name]
             self._scripts.pop(name, None)
@@ -179,7 +179,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
             self._wish(job, standing, view)
 
     def _wanted(self, job: JobState, standing: Standing, view: ClusterView) -> int:
-        """The raw allocation, by what is left of the job."""
+        """The raw allocation, by the job's remaining time."""
         assert standing.table is not None
         allocations = standing.table.allocations
         if self.params.control == "max":
@@ -204,7 +204,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         if standing.table is None or standing.allocation is None:
             return
         most, usual = self._left(job, standing)
-        # Of the allocations that were played the largest one that it has; the smallest, if it has less.
+        # The largest played allocation within the job's own; the smallest, if the job has less.
         column = max((i for i, n in enumerate(standing.table.allocations) if n <= standing.allocation), default=0)
         finish, margin = view.now + round(usual[column]), max(0, round(most[column] - usual[column]))
         standing.promise = Promise(finish, margin, _deadline(job), view.now, standing.allocation)
@@ -253,7 +253,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         return min((at for at in (said, mine) if at is not None), default=None)
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """What the policy inside says, and the promise that was made last."""
+        """The sayings of the policy inside, and the last promise."""
         standing = self._jobs.get(job.id)
         promise = {} if standing is None or standing.promise is None else msgspec.structs.asdict(standing.promise)
         return {**super().about(job), **({"promise": promise} if promise else {})}
@@ -261,22 +261,22 @@ class Jockey(Around, NeedsEstimates, Rehearses):
     # -- memory -------------------------------------------------------------------------------------
 
     def dump(self) -> Any:
-        """Tables, allocations and promises, and what the policy inside remembers."""
+        """Tables, allocations and promises, and the memory of the policy inside."""
         return {"jobs": msgspec.to_builtins(self._jobs), "revised": self._revised, **super().dump()}
 
     def load(self, data: Any, view: ClusterView) -> None:
-        """See Policy.load. What was asked for and not told is asked for again."""
+        """See Policy.load. Scripts without an answer are asked for again."""
         super().load(data, view)
         self._jobs, self._revised = msgspec.convert(data["jobs"], dict[str, Standing]), data["revised"]
         for name, standing in self._jobs.items():
             if standing.table is None:
                 standing.wished = (0.0, 0)
-            if standing.promise is not None:  # whoever was there before may not have shown it
+            if standing.promise is not None:  # the process before may not have shown the promise
                 self._promises[name] = standing.promise
 
 
 def _news_of(event: Event) -> Iterable[str]:
-    """The job that an event names, if it names one and is news of it: the job may have to be rehearsed."""
+    """The job named by an event with news of the job: a rehearsal may be needed."""
     job = getattr(event, "job", None)
     if isinstance(event, Tick | Rehearsed) or job is None:
         return ()
@@ -289,9 +289,9 @@ def _deadline(job: JobState) -> int:
 
 
 def _acts(job: JobState, view: ClusterView) -> tuple[Act, ...] | None:
-    """The job's stages on estimates, refined by what has finished; None while there are not all estimates.
+    """The job's stages on estimates, refined by finished tasks; None while estimates are missing.
 
-    A stage of which nothing has finished is taken to be as wrong as the others have been so far.
+    The estimate of a stage without finished tasks is taken to be as wrong as the others have been so far.
     """
     stages = [stage for stage in job.stages if not job.spec.stages[stage.index].master]
     estimates = [view.estimate(job.id, stage.index) for stage in stages]
@@ -317,7 +317,7 @@ def _acts(job: JobState, view: ClusterView) -> tuple[Act, ...] | None:
 
 
 def _slots(job: JobState, view: ClusterView) -> int:
-    """How many tasks of the job the cluster holds at once, at least: of the stage that asks for most."""
+    """How many tasks of the job the cluster holds at once, at least: of the stage with the largest demand."""
     return min(
         min(whole // wanted for whole, wanted in zip(view.capacity, stage.demand, strict=True) if wanted)
         for stage in job.stages

@@ -1,4 +1,4 @@
-"""LACHESIS: a graph neural network, trained by reinforcement, says which stage is next; DEFT says where it runs."""
+"""LACHESIS: a graph neural network, trained by reinforcement, chooses the next stage; DEFT chooses the node."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Lachesis(NextStage):
         return int(rows[best])
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """What was said when the job was chosen last."""
+        """The network's sayings at the job's last turn."""
         return self._sayings.about(job.id)
 
     def _remember(self, view: ClusterView, choices: Choices, rows: np.ndarray, scores: np.ndarray, best: int) -> None:

@@ -1,4 +1,4 @@
-"""Least attained service: jobs sink through priority queues as they consume."""
+"""Least attained service: jobs sink through priority queues with growing service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedulers.kit.levels import Levels, LevelSettings
 
 
 class _Place(msgspec.Struct):
-    """Where a job is: queue, when it came there (a counter), what of it is charged there, when to look again (ms)."""
+    """Place of a job: queue, order of arrival there (a counter), charged resources, time of the next look (ms)."""
 
     queue: int
     entered: int
@@ -43,7 +43,7 @@ class LeastAttainedService(Policy):
         self._entered = 0
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Serve the head of the poorest queue that has something that fits."""
+        """Serve the head of the poorest queue with a fitting task."""
         levels = self._levels or self._begin(view)
         self._sink(view, levels)
         self._refresh(view, levels)
@@ -82,7 +82,7 @@ class LeastAttainedService(Policy):
             self._stand(view, levels, job, place)
 
     def _sink(self, view: ClusterView, levels: Levels) -> None:
-        """Move down every job whose attained service has crossed its bound by now."""
+        """Move down every job with attained service beyond its bound by now."""
         while self._crossings and self._crossings[0][0] <= view.now:
             at, name = heappop(self._crossings)
             job = view.jobs.get(name)
@@ -106,7 +106,7 @@ class LeastAttainedService(Policy):
         self._watch(levels, job, place)
 
     def _watch(self, levels: Levels, job: JobState, place: _Place) -> None:
-        """Note when the job will cross its queue's bound if nothing else happens to it; one note per job."""
+        """Note the time when the job will cross its queue's bound if nothing else happens; a note per job."""
         if job.started and place.queue < len(levels.bounds):
             need = levels.bounds[place.queue] - job.done_ms + job.started_sum
             at = int(-(-need // job.started))

@@ -21,10 +21,10 @@ COPYING: Final = ("dfrn", "tdca", "tds")
 
 @policies.register("planned", source="heft, cpop: TPDS 2002; dls, etf, peft, tds, dfrn, tdca: see docs/planning.md")
 class PlannedAhead(Followed, NeedsCopies):
-    """Lays out all jobs that come in one instant as one DAG by a planner, behind what there is, and follows the plan.
+    """Lays out all jobs of the same instant as a single DAG by a planner, behind earlier work, and follows the plan.
 
-    Each node is one machine, or as many as it can run of the largest task at once. What has to be assigned anew (after
-    a failure, say) is planned anew. Planners that copy tasks do so where copies are on.
+    Each node is a machine, or as many machines as it can run of the largest task at once. Tasks to be assigned anew
+    (after a failure, say) are planned anew. Planners with copies of tasks make copies where copies are on.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Plans played forward many times over: the shortest one is followed until more jobs come."""
+"""Plans played forward many times over: the shortest plan is followed until more jobs come."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from schedulers.core.state import StageState
     from schedulers.planning.unrelated.timelines import Plan
 
-#: The order that no network says.
+#: The order without a network.
 RANK_UP: Final = "rank_up"
-#: What scores of a network, and logarithms of upward ranks, are multiplied by: the noise of plays has one size.
+#: Factors of a network's scores, and of logarithms of upward ranks: the noise of plays always has the same size.
 _NETWORK: Final = 0.1
 _RANKS: Final = 1 / 0.3
 
 
 @policies.register("played", source="ours, on LACHESIS's DEFT; beyond list schedules: WeCAN (arXiv 2603.23249)")
 class Played(Followed):
-    """Lays out all jobs that come in one instant as the shortest of many plans, all played forward on estimates.
+    """Lays out all jobs of the same instant by the shortest of many plans, all played forward on estimates.
 
-    The first is DEFT's, in the order that one pass through LACHESIS's network gives; each of the others differs a
-    little from the best so far. The plan is followed as `planned` does. Copies where copies are on.
+    The first is DEFT's, in the order of a pass through LACHESIS's network; each of the others differs a little from the
+    best so far. The plan is followed as by `planned`. Copies where copies are on.
     """
 
     copies = True

@@ -1,4 +1,4 @@
-"""Random order: what a policy must beat to be worth its cost."""
+"""Random order: the least to beat for a policy worth its cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Place = tuple[float, str, int]
 class RandomOrder(Policy):
     """Serves the stages of all jobs in a seeded random order, whatever fits.
 
-    Each stage of each job has one draw, which depends on the scenario's seed, the job's id and the stage's number only.
+    Each stage of each job has a draw, which depends on the scenario's seed, the job's id and the stage's number only.
     """
 
     def __init__(self, params: Any, *, seed: int = 0) -> None:
@@ -24,7 +24,7 @@ class RandomOrder(Policy):
         self._drawn: dict[str, list[_Place]] = {}
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Serve the first stage in the order that has a task that fits, until nothing fits."""
+        """Serve the first stage in the order with a fitting task, until nothing fits."""
         self._refresh(view)
         for _, name, index in list(self._order):  # what is placed makes no stage come forward
             job = view.waiting.get(name)
@@ -42,7 +42,7 @@ class RandomOrder(Policy):
             self._place(name, () if job is None else tuple(job.open))
 
     def _place(self, name: str, stages: tuple[int, ...]) -> None:
-        """Let a job stand in the order with these stages and no others."""
+        """Let a job stand in the order with the given stages and no others."""
         before = self._drawn.pop(name, [])
         drawn = [(keyed.uniform(self.seed, "random-order", name, index), name, index) for index in stages]
         if before != drawn:

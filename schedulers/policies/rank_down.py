@@ -11,9 +11,9 @@ from schedulers.planning.unrelated.ranks import rank_down
 
 @policies.register("rank_down", source="HEFT (TPDS 2002), section 3.2; over all jobs, as LACHESIS (arXiv 2103.06980)")
 class RankDown(Ranked):
-    """Serves the stage that is furthest from the beginning of its job, over all jobs, by time and transfers.
+    """Serves the stage furthest from the beginning of its job, over all jobs, by time and transfers.
 
-    So jobs that have come far are done with first. A stage without an estimate adds nothing to a path.
+    So jobs near their end are done with first. A stage without an estimate adds nothing to a path.
     """
 
     def ranks(self, times: Sequence[float], edges: Sequence[tuple[int, int, float]]) -> list[float]:

@@ -13,7 +13,7 @@ from schedulers.planning.unrelated.ranks import rank_up
     "rank_up", source="HEFT (TPDS 2002), section 3.2, over all jobs: LACHESIS (arXiv 2103.06980), HighRankUp"
 )
 class RankUp(Ranked):
-    """Serves the stage from which it is furthest to the end of its job, over all jobs, by time and transfers.
+    """Serves the stage furthest from the end of its job, over all jobs, by time and transfers.
 
     A stage without an estimate adds nothing to a path.
     """

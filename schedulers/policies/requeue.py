@@ -1,4 +1,4 @@
-"""One queue, to whose end a job goes back."""
+"""A single queue; jobs go back to its end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from schedulers.kit.ordered import Key, Ordered
 
 @policies.register("requeue", source="google/cluster-scheduler-simulator: pendingQueue")
 class Requeue(Ordered):
-    """Serves jobs in the order in which they joined the queue; one that asks again joins it again, at its end.
+    """Serves jobs in the order of joining the queue; a job with new asks joins the queue again, at its end.
 
-    So does a job of which a scheduler that takes its time could not place all tasks (architectures of Omega's paper).
+    So does a job with tasks left over by a scheduler that takes its time (architectures of Omega's paper).
     """
 
     bundles = True

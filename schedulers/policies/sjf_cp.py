@@ -19,8 +19,8 @@ from schedulers.kit.paths import Length, critical_first
 class ShortestJobCriticalPath(Partitioned, NeedsEstimates):
     """Serves the job with the least estimated total work first, in it the stage with the longest path to the output.
 
-    Jobs without an estimate come last. With executors these follow the order of jobs too: one is held for the first
-    job, also while that waits for a stage to end.
+    Jobs without an estimate come last. Executors follow the order of jobs too: an executor is held for the first job,
+    also while the job waits for a stage to end.
     """
 
     bundles = True

@@ -1,4 +1,4 @@
-"""Tetris: the task that goes best with what is free, weighed against how much of its job is left (SIGCOMM'14)."""
+"""Tetris: the task best aligned with the free room, weighed against the work left of its job (SIGCOMM'14)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedulers.kit.inputs import Inputs, Near
 
 
 class _Candidate(NamedTuple):
-    """A task that fits a node. fit: alignment after the remote penalty; task: which one, None for any."""
+    """A task with room on a node. fit: alignment after the remote penalty; task: its number, None for any."""
 
     fit: float
     job: JobState
@@ -27,12 +27,12 @@ class _Candidate(NamedTuple):
 
 @policies.register("tetris", source="Tetris (SIGCOMM'14), sections 3.2 and 3.3; remote penalty: Graphene (OSDI'16)")
 class Tetris(Policy, NeedsEstimates, OneTaskEach):
-    """Serves the task and node with the best alignment of demand and free room, less a part for what its job has left.
+    """Serves the task and node with the best alignment of demand and free room, less a part for its job's work left.
 
     Score of a task on a node: demand . free room, both as fractions of the node, times `remote` where the task has
-    input on nodes and this is none of them; less m x (mean fit / mean work left) x (work left of its job), the means
-    over what fits now. Work left: estimated task time x sum of the demand's fractions of the cluster, over all tasks
-    that have not finished. The paper's knob for fairness between jobs is left out. With `m: 0` it needs no predictor.
+    input on other nodes alone; less m x (mean fit / mean work left) x (work left of its job), the means
+    over the tasks that fit now. Work left: estimated task time x sum of the demand's fractions of the cluster, over all
+    unfinished tasks. The paper's knob for fairness between jobs is left out. With `m: 0` no predictor is needed.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -56,7 +56,7 @@ class Tetris(Policy, NeedsEstimates, OneTaskEach):
         self._left: dict[str, float | None] = {}  # remaining work of jobs that have not changed since
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """Nodes that come and go change where input can be read, and what a demand is of the whole."""
+        """With other nodes, input is read elsewhere, and demands are other parts of the whole."""
         if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
             self._racks = None
             self._inputs.clear()
@@ -83,7 +83,7 @@ class Tetris(Policy, NeedsEstimates, OneTaskEach):
         return min(ties, key=lambda c: (view.tie(c.job, self.params.tie), c.stage.index))
 
     def _costs(self, candidates: Sequence[_Candidate], view: ClusterView) -> list[float]:
-        """What the remaining work of each one's job takes off its score; without an estimate it is the largest."""
+        """Cost of each candidate for its job's remaining work; the largest without an estimate."""
         if not self.params.m:
             return [0.0] * len(candidates)
         left = [self._work_left(c.job, view) for c in candidates]
@@ -103,7 +103,7 @@ class Tetris(Policy, NeedsEstimates, OneTaskEach):
     # -- what fits ------------------------------------------------------------------------------
 
     def _candidates(self, view: ClusterView, offer: Offer) -> Iterator[_Candidate]:
-        """Each launchable stage that fits somewhere on offer, on its best node."""
+        """Each launchable stage with room on offer, on its best node."""
         # The best node, where input does not matter: by size, or by stage where nodes are reserved for some.
         roomiest: dict[object, tuple[float, NodeState] | None] = {}
         reserves = view.reserves
@@ -125,7 +125,7 @@ class Tetris(Policy, NeedsEstimates, OneTaskEach):
                     yield _Candidate(best[0], job, stage, best[1], None)
 
     def _nearest(self, view: ClusterView, offer: Offer, job: JobState, stage: StageState) -> _Candidate | None:
-        """The stage on its best node, with the task that is nearest to its input there."""
+        """The stage on its best node, with the nearest task to its input there."""
         inputs = self._inputs_of(job, view)
         best: _Candidate | None = None
         for node in view.nodes_to_suggest(job, stage, offer):
@@ -158,7 +158,7 @@ def _by_fit(pair: tuple[float, NodeState]) -> float:
 
 
 def remaining_work(job: JobState, view: ClusterView) -> float | None:
-    """Estimated task time (ms) x sum of the demand's fractions of the cluster, over all tasks that have not finished.
+    """Estimated task time (ms) x sum of the demand's fractions of the cluster, over all unfinished tasks.
 
     None while a stage with tasks left has no estimate. Source: Tetris (SIGCOMM'14), section 3.3.1.
     """

@@ -13,7 +13,7 @@ from schedulers.planning.tetrisched.leasing import LeaseSettings, Leasing
 
 @policies.register("tetrisched", source="TetriSched (EuroSys'16)")
 class TetriSched(Leasing, NeedsEstimates):
-    """Starts what the best plan for all pending jobs together starts now; each cycle plans anew.
+    """Starts the tasks due now by the best plan for all pending jobs together; each cycle plans anew.
 
     Its ablations: `preferences: none` (no heterogeneity), `search: one_by_one` (no global plan), `plan_ahead_s: 0`.
     """

@@ -20,9 +20,9 @@ from schedulers.kit.partition import Partitioned, executors_of
 class WeightedFair(Partitioned, ByShare, NeedsEstimates):
     """Shares the cluster in proportion to (weight x total work ^ alpha): 0 is plain fair, 1 naive, about -1 tuned.
 
-    Total work is the estimated one; a job without an estimate counts as one of `unsized_ms`. Containers that end with
-    their task: the job that holds least for its share goes first. With executors: jobs in order of submission get
-    up to their share of them, rounded up, and an executor stays with its job until that has nothing more to start.
+    Total work is estimated; a job without an estimate counts with `unsized_ms`. Where containers end with their task,
+    the job with the least use for its share goes first. With executors, jobs in order of submission get up to their
+    share, rounded up, and an executor stays with its job until the job has nothing more to start.
     """
 
     spills = False

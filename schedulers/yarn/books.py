@@ -1,4 +1,4 @@
-"""The books that both schedulers keep the same way.
+"""The common books of both schedulers.
 
 Follows ...resourcemanager.scheduler: AbstractYarnScheduler, SchedulerApplicationAttempt, SchedulerNode.
 """
@@ -31,7 +31,7 @@ _AM_PRIORITY = 0  # RMAppAttemptImpl.AM_CONTAINER_PRIORITY
 
 
 class Books(ABC):
-    """Nodes, applications and what they hold. A scheduler adds queues, through the hooks below."""
+    """Nodes, applications and their containers. A scheduler adds queues, through the hooks below."""
 
     def __init__(self, resources: tuple[str, ...], minimum: Vector, step: Vector, maximum: Vector) -> None:
         self.resources = resources
@@ -60,19 +60,19 @@ class Books(ABC):
         """A scheduler puts the application into its queue."""
 
     def _app_removed(self, app: App) -> None:
-        """A scheduler takes the application, which holds nothing any more, from its queue."""
+        """A scheduler takes the application, without containers by now, from its queue."""
 
     def _asked(self, app: App, priority: int, *, new: bool) -> None:
         """Asks changed. new: nothing was open at this priority before."""
 
     def _held(self, app: App, amount: Vector) -> None:
-        """What an application's containers hold changed by an amount (negative: less)."""
+        """The use of an application's containers changed by an amount (negative: less)."""
 
     def _reservation_changed(self, app: App, amount: Vector) -> None:
-        """What is reserved for an application changed by an amount (negative: less)."""
+        """The reserved amount of an application changed by an amount (negative: less)."""
 
     def _adopted(self, app: App, container: Container) -> None:
-        """A container that the scheduler has not granted itself: its application runs."""
+        """A container not granted by the scheduler itself was taken over: its application runs."""
 
     def _cluster_changed(self) -> None:
         """Nodes came or went."""
@@ -81,7 +81,7 @@ class Books(ABC):
 
     @abstractmethod
     def beat(self, node: str, now: int = 0) -> list[Action]:
-        """A node's heartbeat: what is done with its room."""
+        """A node's heartbeat: returns the decisions about its room."""
 
     @abstractmethod
     def monitor(self, now: int) -> list[Measure]:
@@ -108,8 +108,8 @@ class Books(ABC):
     ) -> None:
         """A new application, numbered in the order of these calls (ApplicationId).
 
-        am: the size of its application master, which the scheduler itself asks for, of priority 0 and on any
-        node; without it the application runs none, and its first container is like any other.
+        am: the size of its application master, asked for by the scheduler itself, with priority 0 and on any node;
+        None: the application runs no master, and its first container is like any other.
         """
         if app in self.apps:
             raise ValueError(f"application '{app}' is there already")
@@ -125,9 +125,9 @@ class Books(ABC):
             self.ask(app, _AM_PRIORITY, am, {ANY: 1})
 
     def ask(self, app: str, priority: int, demand: Vector, counts: Mapping[str, int]) -> None:
-        """AppSchedulingInfo.updateResourceRequests: the counts *replace* those of the same priority and place.
+        """AppSchedulingInfo.updateResourceRequests: the counts *replace* counts of the same priority and place.
 
-        counts: containers wanted by node, rack and ANY, which is the total; 0 takes a place back.
+        counts: containers wanted by node, rack and ANY (the total); 0 takes a place back.
         """
         entry = self.apps[app]
         known = entry.asks.get(priority)
@@ -159,7 +159,7 @@ class Books(ABC):
         return ended
 
     def adopt(self, app: str, node: str, priority: int, demand: Vector, *, am: bool = False) -> int:
-        """A container that runs already (AbstractYarnScheduler.recoverContainersOnNode). Returns its number."""
+        """Take over a running container (AbstractYarnScheduler.recoverContainersOnNode). Returns its number."""
         entry, target, size = self.apps[app], self.nodes[node], self.normalised(demand)
         if am:
             self._close(entry, _AM_PRIORITY)
@@ -175,7 +175,7 @@ class Books(ABC):
         return container.id
 
     def container_ended(self, container: int) -> bool:
-        """completedContainer: its room is free. False for one that is gone already (killed, say)."""
+        """completedContainer: the container's room is free. False for a container already gone (killed, say)."""
         ended = self.containers.pop(container, None)
         if ended is None:
             return False
@@ -188,7 +188,7 @@ class Books(ABC):
         return True
 
     def normalised(self, ask: Vector) -> Vector:
-        """The container that an ask gets."""
+        """The size of an ask's container."""
         return normalise(ask, self.minimum, self.step, self.maximum)
 
     # -- what a scheduler does ------------------------------------------------------------------

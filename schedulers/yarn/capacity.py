@@ -79,7 +79,7 @@ class CapacityConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Skip(enum.Enum):
-    """CSAssignment.SkippedType: what a queue or application says when it takes nothing."""
+    """CSAssignment.SkippedType: the answer of a queue or application that takes nothing."""
 
     NONE = enum.auto()
     OTHER = enum.auto()
@@ -87,7 +87,7 @@ class _Skip(enum.Enum):
 
 
 class _Limits:
-    """ResourceLimits: the most a queue may use now, what is left of it, what must be given up first."""
+    """ResourceLimits: the most a queue may use now, the rest left, the amount to be given up first."""
 
     __slots__ = ("blocked", "headroom", "limit", "unreserve")
 
@@ -128,7 +128,7 @@ class CapacityScheduler(Books):
         return queue in self._leaves
 
     def leaf(self, queue: str) -> Leaf:
-        """CapacityScheduler.getQueue, by path (with or without root) or, if it is the first such, by name."""
+        """CapacityScheduler.getQueue, by path (with or without root) or, for the first such queue, by name."""
         leaf = self._leaves.get(queue)
         if leaf is None:
             known = ", ".join(leaf.path.removeprefix(f"{ROOT}.") for leaf in self.root.leaves())
@@ -151,7 +151,7 @@ class CapacityScheduler(Books):
                 return self._taken()
 
     def offer(self, node: str) -> list[Action]:
-        """One pass over one node: CapacityScheduler.allocateContainerOnSingleNode."""
+        """A pass over a node: CapacityScheduler.allocateContainerOnSingleNode."""
         self._pass(self.nodes[node])
         return self._taken()
 
@@ -199,7 +199,7 @@ class CapacityScheduler(Books):
                 self._refuse(app, Why.CLUSTER_EMPTY, leaf.path, self.zero, self.total, 0)
             return
         queue_limit = bounds.am_limit(leaf, self.minimum, self.rc)
-        # One limit for all users, taken once: Hadoop too keeps that of the first application of a round.
+        # A single limit for all users, taken once: Hadoop too keeps the limit of the first application of a round.
         user_limit: Vector | None = None
         for app in list(leaf.pending):
             user = leaf.users[app.user]
@@ -216,7 +216,7 @@ class CapacityScheduler(Books):
             self._start(leaf, user, app, size)
 
     def _adopted(self, app: App, container: Container) -> None:
-        """FiCaSchedulerApp.recoverContainer: what runs has been activated, whatever the limits say now."""
+        """FiCaSchedulerApp.recoverContainer: running applications count as activated, whatever the limits say now."""
         if not app.active:
             leaf = self._leaf_of[app.id]
             self._start(leaf, leaf.users[app.user], app, app.am_demand or self.zero)
@@ -241,7 +241,7 @@ class CapacityScheduler(Books):
         app.refusal = None
 
     def _asked(self, app: App, priority: int, *, new: bool) -> None:
-        """AppSchedulingInfo.updatePendingResources: who asks is an active user, once an application of theirs runs."""
+        """AppSchedulingInfo.updatePendingResources: a user with asks is active, once an application of theirs runs."""
         leaf = self._leaf_of[app.id]
         user = leaf.users[app.user]
         if new and user.active and app.id not in user.asking:
@@ -316,7 +316,7 @@ class CapacityScheduler(Books):
         return self._assign_parent(queue, node, limits)
 
     def _assign_parent(self, queue: Parent, node: Node, limits: _Limits) -> _Got:
-        """ParentQueue.assignContainersToChildQueues: the first child that takes something ends the pass."""
+        """ParentQueue.assignContainersToChildQueues: the first child to take something ends the pass."""
         if not self._queue_may(queue, limits, queue.reserved):
             return _Skip.NONE
         answer = _Skip.NONE
@@ -327,7 +327,7 @@ class CapacityScheduler(Books):
             if not isinstance(got, _Skip):
                 return got
             if got is _Skip.QUEUE_LIMIT:
-                # What a child could not use for its limits is kept for it from its siblings.
+                # Room out of a child's reach for its limits is kept for the child from its siblings.
                 answer = got
                 blocked = below.headroom if isinstance(kid, Leaf) else below.blocked
                 blocked = self.rc.larger(self.total, blocked, self.zero)
@@ -340,7 +340,7 @@ class CapacityScheduler(Books):
         leaf.limit = self.rc.smaller(self.total, leaf.most_down, limits.limit)
         if not leaf.hungry:
             return _Skip.NONE
-        # Those without open asks matter only to a queue at its limit. One below it stays so until somebody gets more.
+        # Applications without open asks matter only to a queue at its limit; below, a queue stays below until a grant.
         check_queue = not self._queue_may(leaf, limits, self.zero)
         for app in leaf.active if check_queue else leaf.hungry:
             if check_queue:
@@ -370,7 +370,7 @@ class CapacityScheduler(Books):
         return self.rc.compare(self.total, minus(queue.used, reserved), current) < 0
 
     def _user_may(self, leaf: Leaf, app: App, limits: _Limits) -> bool:
-        """LeafQueue.canAssignToUser: not *above* the limit, so that one container more always fits."""
+        """LeafQueue.canAssignToUser: not *above* the limit, so another container always fits."""
         limit = bounds.user_limit(leaf, self.minimum, self.total, self.rc)
         used = leaf.users[app.user].used
         limits.unreserve = self.zero
@@ -385,7 +385,7 @@ class CapacityScheduler(Books):
     # -- one application ------------------------------------------------------------------------
 
     def _assign_app(self, leaf: Leaf, app: App, node: Node, limits: _Limits) -> _Got:
-        """RegularContainerAllocator.assignContainers: the first priority that is not passed over decides."""
+        """RegularContainerAllocator.assignContainers: the first priority not passed over decides."""
         looking = self.config.continue_looking
         for priority in app.keys:
             ask = app.asks[priority]
@@ -417,7 +417,7 @@ class CapacityScheduler(Books):
         return _Skip.OTHER
 
     def _waited(self, leaf: Leaf, app: App, ask: Ask, level: Level, reservation: Reservation | None) -> bool:
-        """RegularContainerAllocator.canAssign: who has the node reserved need not wait to take any level."""
+        """RegularContainerAllocator.canAssign: an application with the node reserved does not wait for any level."""
         if level is Level.OFF_SWITCH and reservation is not None:
             return True
         needed = missed_before(level, ask, len(self.nodes), self.config.delay)
@@ -476,7 +476,7 @@ class CapacityScheduler(Books):
         return starvation + ask.open - reserved > 0
 
     def _spare(self, app: App, ask: Ask, size: Vector) -> Reservation | None:
-        """SchedulerApplicationAttempt.getNodeIdToUnreserve: the first reservation of this priority that is as large."""
+        """SchedulerApplicationAttempt.getNodeIdToUnreserve: the first large enough reservation of the priority."""
         held = app.reservations.get(ask.priority, {})
         return next((reservation for reservation in held.values() if self.rc.fits(size, reservation.demand)), None)
 
@@ -504,7 +504,7 @@ class CapacityScheduler(Books):
     def _accepted(self, leaf: Leaf, app: App, demand: Vector, released: Vector) -> bool:
         """LeafQueue.accept and AbstractCSQueue.accept: the last word on maximum capacities, resource by resource.
 
-        Hadoop tries the same proposal again until the beat's containers are counted out; here it is skipped.
+        Hadoop repeats the proposal until the beat's containers are counted out; the repetition is skipped here.
         """
         giving = any(released)
         for queue in leaf.chain:
@@ -521,7 +521,7 @@ class CapacityScheduler(Books):
         return self.rc.compare(self.total, used, limit) <= 0
 
     def _fulfil(self, node: Node, reservation: Reservation) -> None:
-        """CapacityScheduler.allocateFromReservedContainer: the reservation only, whatever comes of it."""
+        """CapacityScheduler.allocateFromReservedContainer: the reservation only, whatever the result."""
         app = self.apps[reservation.app]
         leaf = self._leaf_of[app.id]
         limits = _Limits(self.total, self.zero)
@@ -567,7 +567,7 @@ class CapacityScheduler(Books):
         return total
 
     def _holders(self, queue: str) -> Iterator[Holder]:
-        """LeafQueue's ordering policy backwards (getPreemptionIterator), each with what could be taken."""
+        """LeafQueue's ordering policy backwards (getPreemptionIterator), each with its containers to take."""
         leaf = self._leaves[queue]
         for app in reversed(leaf.active):
             there = app.containers.values() if app.preemptible else ()
@@ -576,7 +576,7 @@ class CapacityScheduler(Books):
             yield Holder(app.id, containers, reserved)
 
     def _in_need(self, use: QueueUse) -> str:
-        """The application whose turn it is in the leaf queue that has the least of its own and wants more."""
+        """The next application in the leaf queue with the least of its own and with open asks."""
         needy = [
             leaf
             for leaf in use.leaves()

@@ -42,9 +42,9 @@ from schedulers.yarn.vectors import Vector, all_fit, minus, plus, times
 class FairConfig(msgspec.Struct, frozen=True, kw_only=True):
     """yarn-site.xml's yarn.scheduler.fair.* and the allocation file, with the defaults of 3.3.5.
 
-    increment: sizes of containers are multiples of it. multiple, dynamic, most_containers: assignmultiple,
-    dynamic.max.assign, max.assign. reservable_nodes: part of the nodes that one application may reserve.
-    reservation_multiple: asks below this many increments reserve nothing. node_share, rack_share: locality.threshold.*;
+    increment: unit of the sizes of containers. multiple, dynamic, most_containers: assignmultiple,
+    dynamic.max.assign, max.assign. reservable_nodes: largest part of the nodes reserved for an application.
+    reservation_multiple: asks below so many increments reserve nothing. node_share, rack_share: locality.threshold.*;
     node_ms, rack_ms: locality-delay-*-ms of continuous scheduling, used where `by_time`. drf_bug: Hadoop's own.
     """
 
@@ -89,7 +89,7 @@ class FairScheduler(Books):
             leaf.resort(self.total)
 
     def leaf(self, queue: str) -> FairLeaf:
-        """QueueManager.getLeafQueue: the queue of this path, with or without root, made where it is missing."""
+        """QueueManager.getLeafQueue: the queue of a path, with or without root, made where missing."""
         at: FairParent = self.root
         *above, last = [part for part in queue.split(".") if part != ROOT]
         for part in above:
@@ -109,7 +109,7 @@ class FairScheduler(Books):
         return named.get(name, FairQueueConfig(name=name))
 
     def _as_parent(self, above: FairParent, name: str, kid: FairQueue) -> FairParent:
-        """A queue that was configured without children becomes a parent when one is named, unless it holds apps."""
+        """A queue configured without children becomes a parent when a child is named, unless the queue has apps."""
         if isinstance(kid, FairParent):
             return kid
         assert isinstance(kid, FairLeaf)
@@ -155,7 +155,7 @@ class FairScheduler(Books):
         return []
 
     def _may_go_on(self, count: int, given: Vector, bound: Vector) -> bool:
-        """FairScheduler.shouldContinueAssigning: until *more* than half of what was free is given."""
+        """FairScheduler.shouldContinueAssigning: until *more* than half of the free room is given."""
         if not self.config.multiple:
             return False
         if self.config.dynamic:
@@ -221,7 +221,7 @@ class FairScheduler(Books):
     # -- one application ------------------------------------------------------------------------
 
     def _assign_app(self, each: FairApp, node: Node) -> Grant | Reserve | None:
-        """FSAppAttempt.assignContainer: priorities in order; the first that the node may serve decides."""
+        """FSAppAttempt.assignContainer: priorities in order; the first served by the node decides."""
         if not self._am_may(each):
             return None
         for priority in list(each.app.keys):
@@ -249,7 +249,7 @@ class FairScheduler(Books):
         return minus(self.total, self.root.used)
 
     def _has_container_for(self, each: FairApp, ask: Ask, node: Node) -> bool:
-        """FSAppAttempt.hasContainerForNode: an empty node would fit it, and no queue's maximum is broken."""
+        """FSAppAttempt.hasContainerForNode: an empty node would fit the ask, and no queue's maximum is broken."""
         rc = each.leaf.rc
         self.looked = True
         if not all_fit(ask.demand, node.capacity):
@@ -266,7 +266,7 @@ class FairScheduler(Books):
         return True
 
     def _level(self, each: FairApp, ask: Ask, node: Node) -> Level | None:
-        """The level at which the node may serve the ask now, or None while it waits for a nearer one."""
+        """The level at which the node may serve the ask now, or None while the ask waits for a nearer level."""
         levels, config = each.levels, self.config
         levels.missed(ask.priority)
         if config.by_time:
@@ -286,7 +286,7 @@ class FairScheduler(Books):
     def _try(
         self, each: FairApp, ask: Ask, node: Node, level: Level, reservation: Reservation | None
     ) -> Grant | Reserve | None:
-        """FSAppAttempt.assignContainer of one request: allocate, reserve, or neither."""
+        """FSAppAttempt.assignContainer of a request: allocate, reserve, or neither."""
         app = each.app
         if all_fit(ask.demand, node.free):
             each.levels.granted(ask.priority, level)

@@ -1,4 +1,4 @@
-"""The queue tree of the FairScheduler: settings, shares, demand, who is served first.
+"""The queue tree of the FairScheduler: settings, shares, demand, order of service.
 
 Follows ...scheduler.fair: FSQueue, FSParentQueue, FSLeafQueue, QueueManager and the scheduling policies.
 """
@@ -41,10 +41,10 @@ POLICIES: Final = ("fair", "drf", "fifo")
 
 
 class FairQueueConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue of the allocation file. Vectors are absolute; None = not set.
+    """A queue of the allocation file. Vectors are absolute; None = not set.
 
-    policy: fair, drf or fifo, None = the default of the scheduler. most_kid: maxChildResources, of children that
-    the file does not name. am_share: maxAMShare, -1 = no limit, None = the default.
+    policy: fair, drf or fifo, None = the default of the scheduler. most_kid: maxChildResources, of children not named
+    in the file. am_share: maxAMShare, -1 = no limit, None = the default.
     """
 
     name: str
@@ -74,7 +74,7 @@ class FairApp(msgspec.Struct, eq=False):
 
 
 class FairQueue(ABC):
-    """FSQueue. used: containers below it (reservations are no use); running: applications below it."""
+    """FSQueue. used: containers below the queue (reservations are no use); running: applications below the queue."""
 
     def __init__(self, config: FairQueueConfig, parent: FairParent | None, zero: Vector, defaults: Defaults) -> None:
         self.parent = parent
@@ -103,7 +103,7 @@ class FairQueue(ABC):
         return DOMINANT if self.policy == "drf" else MEMORY
 
     def chain(self) -> Iterator[FairQueue]:
-        """This queue and those above it."""
+        """The queue and all queues above."""
         queue: FairQueue | None = self
         while queue is not None:
             yield queue
@@ -114,7 +114,7 @@ class FairQueue(ABC):
         """The leaf queues below."""
 
     def over(self, more: Vector) -> FairQueue | None:
-        """FSQueue.fitsInMaxShare: the first queue, from here up, whose maximum an amount more would break."""
+        """FSQueue.fitsInMaxShare: the first queue, from here up, with too low a maximum for more."""
         for queue in self.chain():
             if queue.most is not None and not all_fit(plus(queue.used, more), queue.most):
                 return queue
@@ -137,7 +137,7 @@ class FairQueue(ABC):
         return [tuple(column[i] for column in columns) for i in range(len(weights))]
 
     def _divided(self, r: int, claims: list[Claim]) -> list[int]:
-        """Shares of one resource; those of the last update where nothing has changed, as in most queues."""
+        """Shares of a resource; the shares of the last update where nothing has changed, as in most queues."""
         known = self._last.get(r)
         if known is None or known[:2] != (claims, self.share[r]):
             known = self._last[r] = (claims, self.share[r], compute_fair_shares(claims, self.share[r]))
@@ -145,7 +145,7 @@ class FairQueue(ABC):
 
 
 class Weighed(msgspec.Struct, frozen=True):
-    """What a share is computed from: minimum, maximum, weight, whether it takes part, when it began."""
+    """Input of a share: minimum, maximum, weight, whether active, time of the start."""
 
     minimum: Vector
     most: Vector | None
@@ -155,7 +155,7 @@ class Weighed(msgspec.Struct, frozen=True):
 
 
 class FairParent(FairQueue):
-    """FSParentQueue. Children that nobody configured appear when an application names them."""
+    """FSParentQueue. Unconfigured children appear when an application names them."""
 
     def __init__(self, config: FairQueueConfig, parent: FairParent | None, zero: Vector, defaults: Defaults) -> None:
         super().__init__(config, parent, zero, defaults)
@@ -164,7 +164,7 @@ class FairParent(FairQueue):
         }
 
     def names(self, kid: str) -> bool:
-        """Whether the configuration names this child."""
+        """Whether the configuration names a child."""
         return any(named.name == kid for named in self.config.kids)
 
     def configure(self, config: FairQueueConfig, defaults: Defaults) -> None:
@@ -210,7 +210,7 @@ class FairParent(FairQueue):
 
 
 class FairLeaf(FairQueue):
-    """FSLeafQueue. order: applications with demand that is not met, in order of service."""
+    """FSLeafQueue. order: applications with unmet demand, in order of service."""
 
     def __init__(self, config: FairQueueConfig, parent: FairParent | None, zero: Vector, defaults: Defaults) -> None:
         super().__init__(config, parent, zero, defaults)
@@ -230,7 +230,7 @@ class FairLeaf(FairQueue):
             each.share = share
 
     def update_demand(self) -> None:
-        """FSLeafQueue.updateDemand: what its applications hold and ask for, up to its maximum."""
+        """FSLeafQueue.updateDemand: use and asks of its applications, up to its maximum."""
         demand = self.zero
         for each in self.apps.values():
             each.demand = plus(each.app.used, each.app.open)
@@ -247,7 +247,7 @@ class FairLeaf(FairQueue):
         self.order.sort(key=_kept_key)
 
     def moved(self, each: FairApp, cluster: Vector) -> None:
-        """An application's use changed: it takes its new place."""
+        """Give an application its new place after a change of its use."""
         if each.key is not None:
             del self.order[bisect_left(self.order, each.key, key=_kept_key)]
         each.key = self._key(each, cluster)
@@ -255,9 +255,9 @@ class FairLeaf(FairQueue):
             self.order.insert(bisect_left(self.order, each.key, key=_kept_key), each)
 
     def _key(self, each: FairApp, cluster: Vector) -> tuple[Any, ...] | None:
-        """The policy's comparator of applications as a key: they have no minimum share, so that it is one.
+        """The policy's comparator of applications as a key: possible as applications have no minimum share.
 
-        None: its demand, as of the last update, is what it holds.
+        None: the application's demand, as of the last update, is met.
         """
         app = each.app
         if each.demand == app.used:
@@ -271,7 +271,7 @@ class FairLeaf(FairQueue):
         return (*(share / each.weight for share in shares), *tail)
 
     def am_limit(self, free: Vector) -> Vector | None:
-        """FSLeafQueue.computeMaxAMResource: of its share, or of what is free where that is 0; None = no limit."""
+        """FSLeafQueue.computeMaxAMResource: of its share, or of the free room where the share is 0; None = no limit."""
         if abs(self.am_share + 1) < 0.0001:
             return None
         bound = free if self.most is None else least(free, self.most)
@@ -279,7 +279,7 @@ class FairLeaf(FairQueue):
                      zip(self.share, bound, strict=True))  # fmt: skip
 
     def starved(self, each: FairApp, cluster: Vector) -> bool:
-        """FSAppAttempt.isStarvedForFairShare: it uses less than its share, by the largest share of each."""
+        """FSAppAttempt.isStarvedForFairShare: use below its share, by the largest share of each."""
         return self.rc.compare(cluster, each.app.used, each.share, largest_only=True) < 0
 
 

@@ -10,7 +10,7 @@ from schedulers.yarn.vectors import Calculator, Vector, divide_ceil, plus, round
 
 
 def am_limit(leaf: Leaf, minimum: Vector, calculator: Calculator) -> Vector:
-    """LeafQueue.calculateAndGetAMResourceLimitPerPartition: of what the queue can use, of its capacity at least."""
+    """LeafQueue.calculateAndGetAMResourceLimitPerPartition: of the queue's possible use, of its capacity at least."""
     of = leaf.am_basis if calculator.fits(leaf.capacity, leaf.am_basis) else leaf.capacity
     return calculator.times_up(of, leaf.am_share, minimum)
 
@@ -41,7 +41,7 @@ def user_limit(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculato
 
 
 def bind_users(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculator) -> None:
-    """What the user limit owes to settings and cluster alone, worked out when these change."""
+    """The part of the user limit from settings and cluster alone, worked out when they change."""
     capacity = leaf.least = calculator.larger(total, leaf.capacity, minimum)
     factor = leaf.config.user_limit_factor
     leaf.user_part = _part(leaf, capacity)
@@ -56,7 +56,7 @@ def _part(leaf: Leaf, whole: Vector) -> Vector:
 
 
 def _user_limit(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculator) -> Vector:
-    """UsersManager.computeUserLimit; all users are looked at in one go, for who is active and who only pending too."""
+    """UsersManager.computeUserLimit; a single pass over all users, for active and for only pending users too."""
     consumed, used, asking, only_pending = 0.0, minimum, 0, 0
     for user in leaf.users.values():
         consumed += user.ratio

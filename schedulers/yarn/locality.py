@@ -1,4 +1,4 @@
-"""How long an application waits for a node it asked for.
+"""An application's wait for a node named in its asks.
 
 Follows RegularContainerAllocator.canAssign (CapacityScheduler: missed opportunities) and
 FSAppAttempt.getAllowedLocalityLevel, getAllowedLocalityLevelByTime (FairScheduler: levels).
@@ -21,10 +21,10 @@ class Delay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def missed_before(level: Level, ask: Ask, nodes: int, delay: Delay) -> float:
-    """Opportunities that must have been missed (strictly more) before a container of this level.
+    """Opportunities to be missed (strictly more) before a container of a level.
 
-    A node that is asked for: none. Its rack: the delay or the number of nodes. Anywhere: open asks x share of
-    the nodes that are asked for, rack and ANY counted with them; asks of ANY alone never wait.
+    A named node: none. Its rack: the delay or the number of nodes. Anywhere: open asks x share of the named nodes, rack
+    and ANY counted with them; asks of ANY alone never wait.
     """
     if level is Level.NODE or (level is Level.OFF_SWITCH and len(ask.places) == 1):
         return -1
@@ -84,7 +84,7 @@ class Levels:
         return self._level[priority]
 
     def granted(self, priority: int, level: Level) -> None:
-        """FSAppAttempt.allocate: a container nearer than what is allowed takes the level back to its own."""
+        """FSAppAttempt.allocate: a container nearer than allowed takes the level back to its own."""
         allowed = self._level.get(priority)
         if allowed is not None and _RANK[level] < _RANK[allowed]:
             self._level[priority] = level

@@ -1,7 +1,7 @@
-"""Books as bytes and back, whole: queues, marks, missed opportunities, in the order in which they came.
+"""Books as bytes and back, whole: queues, marks, missed opportunities, in the order of arrival.
 
 A pickle, because books are a graph and a scheduler restored from a snapshot must decide as the other would have to
-the last tie; read by a reader that makes nothing but books, whatever the bytes say.
+the last tie; the reader makes nothing but books, whatever the bytes say.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _REBUILD: Final = ("msgspec._utils", "rebuild")
 def dump(books: Any) -> bytes:
     """Raises nothing: books hold plain data and each other. The queues first, since applications refer to them.
 
-    Equal books give equal bytes: written, read and written again, since a pickle tells equal values from one and
-    the same value, which depends on how the books came about.
+    Equal books give equal bytes: written, read and written again, since a pickle tells equal values from the
+    same value, a matter of the books' history.
     """
     return _write(load(_write(books)))
 
@@ -29,7 +29,7 @@ def _write(books: Any) -> bytes:
 
 
 def load(data: bytes) -> Any:
-    """What `dump` wrote. Raises InvalidTransition for bytes that are no books of this version."""
+    """The books written by `dump`. Raises InvalidTransition for other bytes, and for books of other versions."""
     try:
         kind, _, state = _Reader(_Bytes(data)).load()
         books = kind.__new__(kind)
@@ -48,7 +48,7 @@ class _Reader(pickle.Unpickler):
 
 
 class _Bytes:
-    """The least that an Unpickler reads from."""
+    """The least source for an Unpickler."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0

@@ -1,8 +1,8 @@
 """A YARN scheduler as a policy: facts of the core go into its books, its decisions come out as suggestions.
 
-The books are those of `schedulers.yarn`, in YARN's units (MB, whole vcores); the core stays the judge of what fits.
-Where nodes beat, each beat is one of theirs, whether anything fits or not: missed opportunities and reservations are
-counted on it. Where nodes are offered in cycles (Kubernetes), each cycle is one beat of every node with room.
+The books are those of `schedulers.yarn`, in YARN's units (MB, whole vcores); the core alone judges whether tasks fit.
+Where nodes beat, each beat is a beat in the books, whether anything fits or not: missed opportunities and reservations
+are counted by beats. Where nodes are offered in cycles (Kubernetes), each cycle is a beat of every node with room.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Units:
         self._cpu = self.names.index("vcores") if whole and "vcores" in self.names else None
 
     def size(self, pair: Sequence[int] | None, rest: int) -> Vector:
-        """[MB, vcores] of a setting; what it does not name, or nothing at all, is `rest`."""
+        """[MB, vcores] of a setting; resources without a number get `rest`."""
         named = {} if pair is None else {"memory": pair[0], "vcores": pair[1] * 1000 // self._per_core}
         return tuple(named.get(name, rest) for name in self.names)
 
@@ -80,7 +80,7 @@ class Units:
         return self._converted(vector, 0)
 
     def show(self, name: str, amount: int) -> str:
-        """An amount of one of these resources as a Kubernetes quantity; a bare number where none is named."""
+        """An amount of a resource as a Kubernetes quantity; a bare number without a resource's name."""
         return show_steps("cpu", amount * self._per_core) if name == "vcores" else show_steps(name, amount)
 
     def _converted(self, vector: Sequence[int], more: int) -> Vector:
@@ -95,7 +95,7 @@ class Units:
 _UPHEAVALS: Final = frozenset({QueueChanged, QueueRemoved, NodeLost, NodeRemoved, NodeChanged})
 
 
-#: Facts of which the books learn nothing by themselves.
+#: Facts without effect on the books by themselves.
 _UNNOTED: Final = frozenset({ContainerStarted, Heartbeat, Tick})
 _ENDS: Final = (ContainerEnded, ContainerExpired)
 
@@ -106,7 +106,7 @@ def _by_amount(view: ClusterView) -> bool:
 
 
 class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
-    """What `capacity` and `fair_yarn` have in common."""
+    """The common part of `capacity` and `fair_yarn`."""
 
     triggers = Triggers(every_beat=True)
 
@@ -134,10 +134,10 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
         """Empty books in these units."""
 
     def _catch_up(self, yarn: Y, now: int) -> None:
-        """What was due before now, by YARN's own clock."""
+        """Do the work due before now, by YARN's own clock."""
 
     def _refresh(self, yarn: Y, now: int) -> None:
-        """What YARN's own clock would bring sooner or later."""
+        """Do the work that YARN's own clock would bring sooner or later."""
 
     # -- facts ----------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
     def _is_idle(self, view: ClusterView) -> bool:
         """Whether a beat changes nothing: nothing is asked for, and no node is kept for anybody.
 
-        What was due by YARN's own clock is still due with the next fact, and meets the same books then.
+        Work due by YARN's own clock is still due with the next fact, and meets the same books then.
         """
         yarn = self._yarn
         return not (yarn is None or yarn.asking or yarn.reserved or view.has_changed or self._restored)
@@ -197,7 +197,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
             yarn.remove_app(name)
 
     def _books(self, view: ClusterView) -> Y:
-        """The books; made from what there is when they are new."""
+        """The books; new books are made from the present state."""
         if self._yarn is None:
             self._units = Units(view.resources, whole=self._whole)
             yarn = self._yarn = self._make(view, self._units)
@@ -231,7 +231,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
             yarn.apps[job.id].preemptible = job.spec.service.preemptible
 
     def _let_in(self, yarn: Y, job: JobState, view: ClusterView) -> None:
-        """Bring the books in line with a job that the core has let in; one that has to wait outside is not in them."""
+        """Bring the books in line with an admitted job; a job waiting outside is not in the books."""
         if job.admitted and job.spec.id not in yarn.apps:
             self._add_app(yarn, job, view)
         self._ask(yarn, job, view)
@@ -351,10 +351,10 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
             yield from self._rounds(yarn, view, offer.nodes)
 
     def _rounds(self, yarn: Y, view: ClusterView, nodes: Sequence[NodeState] | None) -> Suggestions:
-        """Without beats of its own a cycle stands for as many as it takes: until nobody gets or is closer to more.
+        """Without beats of its own a cycle stands for as many beats as needed: until nobody gets or is closer to more.
 
-        nodes: those on offer, or None: all. Those without room do not beat, and none does once it is known that a
-        beat of any brings nothing.
+        nodes: nodes on offer, or None: all. Nodes without room do not beat, and no node beats once a beat of any is
+        known to bring nothing.
         """
         self._refresh(yarn, view.now)
         aside: Aside = {}
@@ -375,10 +375,10 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
         self._ask_again(yarn, aside, view)
 
     def _serve(self, yarn: Y, grants: list[Grant], view: ClusterView, aside: Aside) -> Served:
-        """Carry out what a beat brought; what the core refuses steps aside and the node beats again.
+        """Carry out the grants of a beat; grants refused by the core step aside and the node beats again.
 
-        YARN would grant the same again on every beat, and nobody behind it would be served. Returns how many grants
-        were carried out.
+        YARN would grant the same again on every beat, and nobody behind would be served. Returns how many grants were
+        carried out.
         """
         here: Aside = {}  # what this node does not take; the next one may
         placed = 0
@@ -406,13 +406,13 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
             self._note_container(grant.container, outcome.containers[0], grant.app)
 
     def _ask_again(self, yarn: Y, aside: Aside, view: ClusterView) -> None:
-        """Those who stepped aside ask again."""
+        """Let applications that stepped aside ask again."""
         for (name, priority), (demand, places) in aside.items():
             yarn.ask(name, priority, demand, places)
             self._ask(yarn, view.jobs[name], view)
 
     def _answer(self, yarn: Y, view: ClusterView, offer: Offer) -> Suggestions:
-        """An outside scheduler asks for one stage's place: the placer's, and the books hear of it."""
+        """An outside scheduler asks for a stage's place: the placer's, and the books hear of the container."""
         assert offer.job is not None
         assert offer.stage is not None
         outcome: Outcome = yield Suggestion(offer.job, offer.stage)
@@ -445,7 +445,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
     # -- why ------------------------------------------------------------------------------------
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
-        """See Policy.why: the application's last refusal, or whom a node that it would fit is kept for."""
+        """See Policy.why: the application's last refusal, or a reservation on a node with room."""
         yarn = self._yarn
         app = yarn.apps.get(job.id) if yarn is not None else None
         if yarn is None or app is None:
@@ -463,7 +463,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
 
 
 def _missed(yarn: Books) -> dict[str, int]:
-    """Opportunities passed up by those who wait for a node with their input."""
+    """Opportunities passed up by applications waiting for a node with their input."""
     apps = ((app.id, app.refusal) for app in yarn.apps.values())
     return {name: last.used for name, last in apps if last is not None and last.why is Why.LOCALITY}
 
@@ -479,7 +479,7 @@ def _step_aside(yarn: Books, grant: Grant, aside: Aside) -> None:
 
 
 def _take_back(yarn: Books, grant: Grant, count: int) -> tuple[Vector, dict[str, int]]:
-    """Undo a grant and close its ask; returns what was asked for, with so many containers more."""
+    """Undo a grant and close its ask; returns the open ask, with so many containers more."""
     yarn.container_ended(grant.container)
     ask = yarn.apps[grant.app].asks.get(grant.priority)
     places = dict(ask.places) if ask is not None else {}

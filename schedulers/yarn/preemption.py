@@ -1,4 +1,4 @@
-"""The preemption monitor of the CapacityScheduler: who holds too much, what is taken, when it is killed.
+"""The preemption monitor of the CapacityScheduler: use above guarantees, choice of containers, time of kills.
 
 Follows ...monitor.capacity: ProportionalCapacityPreemptionPolicy, PreemptableResourceCalculator,
 TempQueuePerPartition, FifoCandidatesSelector. Between queues only; reserved containers are not sought on purpose.
@@ -29,9 +29,9 @@ class MonitorConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueUse(msgspec.Struct, kw_only=True, eq=False):
-    """TempQueuePerPartition: a copy of one queue for one round. pending of a parent is its children's.
+    """TempQueuePerPartition: a copy of a queue for a round. pending of a parent is its children's.
 
-    ideal: what it should have; excess: what is to be taken from it; obtain: what this round takes.
+    ideal: due amount; excess: amount to be taken; obtain: amount to be taken in the round.
     """
 
     name: str
@@ -60,7 +60,7 @@ class QueueUse(msgspec.Struct, kw_only=True, eq=False):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A container that could be taken. am: application masters go last."""
+    """A container open to preemption. am: application masters go last."""
 
     id: int
     priority: int
@@ -136,14 +136,14 @@ def _share_out(queue: QueueUse, total: Vector, rc: Calculator, budget: Vector, z
 
 
 def _excess(queue: QueueUse, whole: Vector, rc: Calculator, scale: float, zero: Vector) -> Vector:
-    """TempQueuePerPartition.assignPreemption: what it has beyond its ideal, never below what it is due."""
+    """TempQueuePerPartition.assignPreemption: use beyond the queue's ideal, never below its due."""
     due = rc.smaller(whole, plus(queue.used, queue.pending), queue.guaranteed)
     keep = rc.larger(whole, due, queue.ideal)
     return times(minus(queue.used, keep), scale) if rc.compare(whole, queue.used, keep) > 0 else zero
 
 
 def _distribute(queues: list[QueueUse], whole: Vector, rc: Calculator, zero: Vector) -> None:
-    """PreemptableResourceCalculator.computeIdealResourceDistribution: queues without guarantee get what is left."""
+    """PreemptableResourceCalculator.computeIdealResourceDistribution: queues without guarantee get the rest."""
     rich = [queue for queue in queues if rc.compare(whole, queue.guaranteed, zero) > 0]
     left = _fix_point(rich, whole, whole, rc, zero, even=False)
     poor = [queue for queue in queues if rc.compare(whole, queue.guaranteed, zero) <= 0]
@@ -193,7 +193,7 @@ def _part(queue: QueueUse, whole: Vector, rc: Calculator) -> float:
 
 
 def _normalise(queues: list[QueueUse], zero: Vector, *, even: bool) -> None:
-    """AbstractPreemptableResourceCalculator.resetCapacity: each one's part of the guarantees of those that want."""
+    """AbstractPreemptableResourceCalculator.resetCapacity: each queue's part of the wanting queues' guarantees."""
     active = functools.reduce(plus, (queue.guaranteed for queue in queues), zero)
     for queue in queues:
         if even:
@@ -217,7 +217,7 @@ def _offer(queue: QueueUse, avail: Vector, whole: Vector, rc: Calculator, zero: 
 
 
 class _Round:
-    """FifoCandidatesSelector.selectCandidates: containers and reservations of one round, within its budget."""
+    """FifoCandidatesSelector.selectCandidates: containers and reservations of a round, within its budget."""
 
     def __init__(self, total: Vector, rc: Calculator, budget: Vector) -> None:
         self._total, self._rc, self._budget = total, rc, budget
@@ -244,7 +244,7 @@ class _Round:
                 size = minus(size, master.demand)
 
     def _take_from(self, holder: Holder, masters: list[Candidate]) -> None:
-        """FifoCandidatesSelector.preemptFrom: every reservation goes, whether it counts or not."""
+        """FifoCandidatesSelector.preemptFrom: every reservation goes, whether of use or not."""
         for node, demand in holder.reservations:
             if self._done():
                 return
@@ -262,7 +262,7 @@ class _Round:
         return self._left is None
 
     def _try(self, demand: Vector) -> bool:
-        """CapacitySchedulerPreemptionUtils.tryPreemptContainerAndDeductResToObtain: it must help, within the budget."""
+        """CapacitySchedulerPreemptionUtils.tryPreemptContainerAndDeductResToObtain: only of use, within the budget."""
         assert self._left is not None
         left = tuple(x or -1 for x in self._left)
         self._left = left
@@ -305,5 +305,5 @@ class Monitor:
         return verdict
 
     def _tidy(self, now: int, config: MonitorConfig) -> None:
-        """cleanupStaledPreemptionCandidates: marks that led to nothing are forgotten after twice the wait."""
+        """cleanupStaledPreemptionCandidates: marks without a kill are forgotten after twice the wait."""
         self._marked = {c: since for c, since in self._marked.items() if since + 2 * config.wait_before_kill >= now}

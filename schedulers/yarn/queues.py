@@ -20,7 +20,7 @@ ROOT: Final = "root"
 
 
 class QueueConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue of capacity-scheduler.xml. Capacities are fractions of the parent (capacity, maximum-capacity).
+    """A queue of capacity-scheduler.xml. Capacities are fractions of the parent (capacity, maximum-capacity).
 
     user_limit: minimum-user-limit-percent. am_share: maximum-am-resource-percent, None = the parent's.
     ordering: fifo or fair, of the applications; size_based: fair by use divided by log2(1 + demand).
@@ -55,9 +55,9 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class User(msgspec.Struct, eq=False):
-    """UsersManager.User: what one user of a leaf queue holds. asking: applications with open asks that count.
+    """UsersManager.User: use of a leaf queue by a user. asking: counting applications with open asks.
 
-    ratio: what is used of the cluster.
+    ratio: used part of the cluster.
     """
 
     used: Vector
@@ -69,10 +69,10 @@ class User(msgspec.Struct, eq=False):
 
 
 class Queue:
-    """A queue of the tree. chain: itself and those above it.
+    """A queue of the tree. chain: itself and all queues above.
 
-    used: containers and reservations below it; reserved: the reservations alone. rank: its place among its siblings,
-    empty when its use has changed since it was worked out; order: its children as they were last sorted, likewise.
+    used: containers and reservations below the queue; reserved: the reservations alone. rank: place among the siblings,
+    empty after a change of use; order: the children as last sorted, likewise.
     """
 
     def __init__(self, config: QueueConfig, parent: Queue | None, zero: Vector) -> None:
@@ -106,7 +106,7 @@ class Queue:
             kid.configure(settings, self.am_share)
 
     def resize(self, total: Vector, minimum: Vector) -> None:
-        """AbstractCSQueue.updateEffectiveResources: capacities of a cluster of this size, cut to whole units."""
+        """AbstractCSQueue.updateEffectiveResources: capacities by the cluster's size, cut to whole units."""
         self.capacity, self.most = times(total, self.share), times(total, self.most_share)
         self.most_down = times_down(total, self.most_share, minimum)
         self.rank, self.order = (), []
@@ -121,10 +121,10 @@ class Parent(Queue):
 class Leaf(Queue):
     """LeafQueue.
 
-    active: applications that may get containers, in order of service; hungry: those of them with open asks;
-    pending: those that wait to be activated. version changes with all that the user limit depends on.
-    limit: the most it could use at its last turn; am_basis: the same as activation knows it. least, user_part,
-    user_most: what the user limit owes to settings and cluster alone.
+    active: activated applications, in order of service; hungry: active applications with open asks; pending:
+    applications waiting for activation. version changes with all inputs of the user limit. limit: largest possible use
+    at the queue's last turn; am_basis: the same as known to activation. least, user_part, user_most: parts of the user
+    limit from settings and cluster alone.
     """
 
     def __init__(self, config: QueueConfig, parent: Queue | None, zero: Vector) -> None:
@@ -161,7 +161,7 @@ class Leaf(Queue):
         del apps[bisect_left(apps, app.rank, key=_rank)]
 
     def moved(self, app: App) -> None:
-        """Its use or demand changed: a new place, where these decide (AbstractComparatorOrderingPolicy)."""
+        """Use or demand changed: a new place, where they decide (AbstractComparatorOrderingPolicy)."""
         if self.config.ordering == "fifo" or not app.active:
             return
         lists = (self.active, self.hungry) if app.hungry else (self.active,)
@@ -189,13 +189,13 @@ def fifo_key(app: App) -> tuple[Any, ...]:
 
 
 def fair_key(app: App, *, size_based: bool) -> tuple[Any, ...]:
-    """FairOrderingPolicy: the least use, the earlier start, those with demand, the earlier application."""
+    """FairOrderingPolicy: the least use, the earlier start, with demand first, the earlier application."""
     pending = app.open[0]
     return (*fair_order(app.used[0], pending, app.started, size_based=size_based), app.number)
 
 
 def fair_order(used: int, pending: int, started: int, *, size_based: bool) -> tuple[float, int, bool]:
-    """FairOrderingPolicy.FairComparator as a key: magnitude of use, start, then who has demand."""
+    """FairOrderingPolicy.FairComparator as a key: magnitude of use, start, then demand."""
     magnitude = float(used)
     if size_based:
         weight = math.log1p(used + pending) / math.log(2)
@@ -204,7 +204,7 @@ def fair_order(used: int, pending: int, started: int, *, size_based: bool) -> tu
 
 
 class Utilization(msgspec.Struct, frozen=True):
-    """What the order of sibling queues looks at. used: of its own capacity, or of the cluster where that is 0."""
+    """Input of the order of sibling queues. used: of its own capacity, or of the cluster where 0."""
 
     name: str
     used: float
@@ -218,7 +218,7 @@ def queue_key(utilization: Utilization) -> tuple[Any, ...]:
 
 
 def priority_queue_key(utilization: Utilization) -> tuple[Any, ...]:
-    """The same with priorities: those below their capacity first; on either side the larger priority first."""
+    """The same with priorities: queues below their capacity first; on either side the larger priority first."""
     return (
         utilization.capacity <= 0,
         utilization.used >= 1,
@@ -229,13 +229,13 @@ def priority_queue_key(utilization: Utilization) -> tuple[Any, ...]:
 
 
 def in_order(utilizations: Sequence[Utilization], *, respect_priority: bool) -> list[Utilization]:
-    """Sibling queues as they are offered a node; equal ones stay in the order of the configuration."""
+    """Sibling queues as they are offered a node; equal queues stay in the order of the configuration."""
     key: Callable[[Utilization], tuple[Any, ...]] = priority_queue_key if respect_priority else queue_key
     return sorted(utilizations, key=key)
 
 
 def utilization(queue: Queue, total: Vector, minimum: Vector, calculator: Calculator) -> Utilization:
-    """CSQueueUtils.updateUsedCapacity: used of the capacity, which counts as one minimum allocation at least."""
+    """CSQueueUtils.updateUsedCapacity: used part of the capacity, at least a minimum allocation."""
     if queue.share:
         of = calculator.larger(total, queue.capacity, minimum)
         used = calculator.divide(total, queue.used, of)
@@ -245,7 +245,7 @@ def utilization(queue: Queue, total: Vector, minimum: Vector, calculator: Calcul
 
 
 def kids_in_order(parent: Parent, total: Vector, minimum: Vector, calculator: Calculator) -> Sequence[Queue]:
-    """The children of a queue as `in_order` has them; those whose use has not changed keep their rank."""
+    """The children of a queue as `in_order` has them; queues without a change of use keep their rank."""
     if len(parent.kids) == 1:
         return parent.kids
     if not parent.order:
@@ -258,13 +258,13 @@ def kids_in_order(parent: Parent, total: Vector, minimum: Vector, calculator: Ca
 
 
 def account(queue: Queue, amount: Vector) -> None:
-    """Use of a queue and those above it changes (AbstractCSQueue.allocateResource, releaseResource)."""
+    """Change the use of a queue and all queues above (AbstractCSQueue.allocateResource, releaseResource)."""
     for each in queue.chain:
         each.used, each.rank, each.order = plus(each.used, amount), (), []
 
 
 def limit_below(parent: Queue, kid: Queue, limit: Vector, minimum: Vector, total: Vector, rc: Calculator) -> Vector:
-    """ParentQueue.getResourceLimitsOfChild: what the parent has left and the child uses, within the child's maximum."""
+    """ParentQueue.getResourceLimitsOfChild: the parent's rest and the child's use, within the child's maximum."""
     available = plus(minus(limit, parent.used), kid.used)
     available = rc.smaller(total, available, kid.most_down)
     return round_down(available, minimum)

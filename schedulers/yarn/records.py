@@ -1,4 +1,4 @@
-"""What both schedulers hold and what they decide: nodes, applications, asks, containers, reservations."""
+"""Records and decisions of both schedulers: nodes, applications, asks, containers, reservations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANY: Final = "*"
 
 
 class Level(enum.StrEnum):
-    """NodeType: how near to a place that it asked for a container is."""
+    """NodeType: how near a container is to a place asked for."""
 
     NODE = "node"
     RACK = "rack"
@@ -22,7 +22,7 @@ class Level(enum.StrEnum):
 
 
 class Why(enum.StrEnum):
-    """Why an application did not get what a node had."""
+    """Reasons to pass over an application."""
 
     CLUSTER_EMPTY = "cluster_empty"
     QUEUE_AM_LIMIT = "queue_am_limit"
@@ -36,10 +36,10 @@ class Why(enum.StrEnum):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why an application was passed over, with the numbers of a sentence: what binds, in which queue, how far.
+    """The reason to pass over an application, with the numbers of a sentence: binding limit, queue, use.
 
-    name: the queue, user or node whose limit it is. resource: the one that binds, '' where none does. For
-    LOCALITY used and limit are the opportunities missed and those needed.
+    name: queue, user or node of the limit. resource: the binding resource, '' without one. For LOCALITY used and limit
+    are the missed and the needed opportunities.
     """
 
     why: Why
@@ -51,7 +51,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A container on a node. am: it is for the application master. reserved: the node was reserved for it."""
+    """A container on a node. am: for the application master. reserved: the node was reserved for the application."""
 
     container: int
     app: str
@@ -91,9 +91,9 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Kill(msgspec.Struct, frozen=True):
-    """MARK_CONTAINER_FOR_KILLABLE: a container that was marked long enough ago is killed; its room is free at once.
+    """MARK_CONTAINER_FOR_KILLABLE: a container marked long enough ago is killed; its room is free at once.
 
-    rule: why this one, with its numbers. cause: the application that it makes room for, '' when none is left.
+    rule: reason of the choice, with its numbers. cause: the application in need of the room, '' when none is left.
     """
 
     container: int
@@ -117,7 +117,7 @@ Measure = Mark | Kill | DropReservation
 
 
 class Ask(msgspec.Struct, eq=False):
-    """The open requests of one priority (LocalityAppPlacementAllocator): how many by place, all of one size."""
+    """The open requests of a priority (LocalityAppPlacementAllocator): how many by place, all of equal size."""
 
     priority: int
     demand: Vector
@@ -133,7 +133,7 @@ class Ask(msgspec.Struct, eq=False):
         return place in self.places
 
     def take(self, node: Node, level: Level) -> None:
-        """LocalityAppPlacementAllocator.allocate: one fewer at the place and those above it; none left: removed."""
+        """LocalityAppPlacementAllocator.allocate: a container less at the place and above; none left: removed."""
         places: tuple[str, ...] = (ANY,)
         if level is not Level.OFF_SWITCH:
             places = (node.rack, ANY) if level is Level.RACK else (node.id, node.rack, ANY)
@@ -169,7 +169,7 @@ class Reservation(msgspec.Struct, eq=False):
 
 
 class Node(msgspec.Struct, eq=False):
-    """SchedulerNode: what it has, what is free, who holds a reservation."""
+    """SchedulerNode: capacity, free room, reservation and containers of a node."""
 
     id: str
     rack: str
@@ -180,11 +180,11 @@ class Node(msgspec.Struct, eq=False):
 
 
 class App(msgspec.Struct, eq=False, kw_only=True):
-    """SchedulerApplicationAttempt: what it asks for and holds, by priority where YARN counts by priority.
+    """SchedulerApplicationAttempt: asks and containers of an application, by priority where YARN counts by priority.
 
-    am_demand: the size of its application master; None when there is none (an unmanaged one). missed: scheduling
-    opportunities since the last local container. again: times that a reservation was looked at in vain. active: a
-    capacity queue has activated it; hungry: it is active and has open asks; rank: its place in the order of service.
+    am_demand: the size of its application master; None without (an unmanaged master). missed: scheduling opportunities
+    since the last local container. again: looks at a reservation in vain. active: activated by a capacity queue;
+    hungry: active with open asks; rank: place in the order of service.
     """
 
     id: str
@@ -216,7 +216,7 @@ class App(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def open(self) -> Vector:
-        """All that it asks for and does not have (ResourceUsage.getPending)."""
+        """All open asks together (ResourceUsage.getPending)."""
         total = list(self.zero)
         for ask in self.asks.values():
             count = ask.open

@@ -1,4 +1,4 @@
-"""Fair shares of one resource, and the comparators that say who is served first.
+"""Fair shares of a resource, and the comparators for the order of service.
 
 Follows ...scheduler.fair.policies: ComputeFairShares, FairSharePolicy, DominantResourceFairnessPolicy, FifoPolicy.
 """
@@ -18,7 +18,7 @@ _LONG: Final = 2**63 - 1
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """One Schedulable of ComputeFairShares for one resource. maximum: None = no limit. active: a queue with apps."""
+    """A Schedulable of ComputeFairShares for a resource. maximum: None = no limit. active: a queue with apps."""
 
     minimum: int
     maximum: int | None
@@ -26,7 +26,7 @@ class Claim(msgspec.Struct, frozen=True):
     active: bool = True
 
     def fixed(self) -> int | None:
-        """ComputeFairShares.getFairShareIfFixed: a share that no competition changes, or None."""
+        """ComputeFairShares.getFairShareIfFixed: a share independent of competition, or None."""
         if not self.active or (self.maximum is not None and self.maximum <= 0):
             return 0
         return max(self.minimum, 0) if self.weight <= 0 else None
@@ -47,7 +47,7 @@ def compute_fair_shares(claims: Sequence[Claim], total: int) -> list[int]:
 
 
 def _ratio(claims: Mapping[Claim, int], total: int, taken: int) -> float:
-    """The weight-to-resource ratio at which the claims use what is there. claims: with how many there are of each."""
+    """The weight-to-resource ratio at which the claims use the available amount. claims: each with its number."""
     limit = min(sum((_LONG if c.maximum is None else c.maximum) * count for c, count in claims.items()), _LONG)
     available = min(max(total - taken, 0), limit)
     right = 1.0
@@ -68,7 +68,7 @@ def _used(claims: Mapping[Claim, int], ratio: float) -> int:
 
 
 class Contender(msgspec.Struct):
-    """What a comparator looks at: a Schedulable (a queue or an application)."""
+    """Input of a comparator: a Schedulable (a queue or an application)."""
 
     name: str
     used: Vector
@@ -101,9 +101,9 @@ def compare_fair(a: Contender, b: Contender, cluster: Vector) -> int:
 
 
 def ratios(used: Vector, weight: float, cluster: Vector) -> tuple[list[float], int]:
-    """DominantResourceFairnessComparator2.calculateClusterAndFairRatios: shares, and which is dominant.
+    """DominantResourceFairnessComparator2.calculateClusterAndFairRatios: shares, and the index of the dominant share.
 
-    Ties are memory's. weight divides the shares; it cannot change which is dominant.
+    Ties are memory's. weight divides the shares, and never changes the dominant resource.
     """
     shares = [u / c if c else 0.0 for u, c in zip(used, cluster, strict=True)]
     dominant = max(range(len(shares)), key=lambda i: (shares[i], -i))
@@ -141,7 +141,7 @@ def compare_fifo(a: Contender, b: Contender, cluster: Vector) -> int:
 
 
 def by_start(a: Contender, b: Contender) -> int:
-    """What breaks every tie: the earlier start, then the name."""
+    """The last tie-break: the earlier start, then the name."""
     return _sign((a.started, a.name), (b.started, b.name))
 
 

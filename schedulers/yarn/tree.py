@@ -1,4 +1,4 @@
-"""The declared queues as YARN wants them: one tree below `root`, whatever they are called."""
+"""The declared queues in YARN's form: a tree below `root`, whatever their names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from schedulers.core.queues import UNLIMITED
 from schedulers.core.resources import Vector
 
 ROOT = "root"
-#: The leaf of a queue with others below it that its own jobs are in; no queue can be called so.
+#: The leaf for an inner queue's own jobs; no declared queue can have the name.
 OWN = "(own)"
 #: So far from 1 capacities may be together (CapacitySchedulerConfiguration's PRECISION).
 ROUNDING = 0.001
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A queue and those below it. path: with the names above it, as `root.prod.etl`; queue: as it was declared."""
+    """A queue with all queues below. path: with the names above, as `root.prod.etl`; queue: as declared."""
 
     path: str
     queue: Queue
@@ -31,17 +31,17 @@ class Branch(msgspec.Struct, frozen=True):
         return _last(self.queue.name)
 
     def all(self) -> Iterator[Branch]:
-        """This one and all below it, parents first."""
+        """The branch and all branches below, parents first."""
         yield self
         for kid in self.kids:
             yield from kid.all()
 
 
 def tree(queues: Mapping[str, Queue], used: Iterable[str]) -> Branch:
-    """The tree of the declared queues and of those that are only `used` by jobs, each below the root.
+    """The tree of the declared queues and of queues only `used` by jobs, each below the root.
 
-    A queue may be declared by its whole path (as Hadoop's files have it) or by a name of its own. YARN's jobs are in
-    leaves only: those of a queue that has others below it are in its leaf `(own)`.
+    A queue may be declared by its whole path (as in Hadoop's files) or by a name of its own. YARN's jobs are in leaves
+    only: jobs of an inner queue are in its leaf `(own)`.
     """
     wanted = list(dict.fromkeys(used))
     below: dict[str, list[Queue]] = {}
@@ -54,7 +54,7 @@ def tree(queues: Mapping[str, Queue], used: Iterable[str]) -> Branch:
 
 
 def unknown(paths: Iterable[str], queues: Mapping[str, Queue], used: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Paths that no queue has, each with a sentence."""
+    """Paths without a queue, each with a sentence."""
     known = [branch.path for branch in tree(queues, used).all()]
     for path in paths:
         if path not in known:
@@ -94,17 +94,17 @@ def _branch(queue: Queue, above: str, below: Mapping[str, list[Queue]], used: Ab
 
 
 def _last(name: str) -> str:
-    """`etl` of `root.prod.etl`. Any other dot would look like a path, and is written as Hadoop writes it."""
+    """`etl` of `root.prod.etl`. Any other dot would look like a path, and is written as in Hadoop."""
     if name.startswith(f"{ROOT}."):
         return name.rpartition(".")[2]
     return name.replace(".", "_dot_")
 
 
 def parts(kids: Sequence[Branch], own: Sequence[float | None]) -> list[float]:
-    """What each sibling may count on of what their parent may, as YARN's capacities: together 1.
+    """Each sibling's part of their parent's capacity, as YARN's capacities: together 1.
 
-    own: what is set for each, or None. What is left goes to those without by their weights, or to all in proportion
-    where everybody has one.
+    own: the part set for each, or None. The rest goes to siblings without a part by their weights, or to all in
+    proportion where every sibling has a part.
     """
     left = max(0.0, 1.0 - sum(part for part in own if part is not None))
     weight = sum(kid.queue.weight for kid, part in zip(kids, own, strict=True) if part is None)
@@ -116,7 +116,7 @@ def parts(kids: Sequence[Branch], own: Sequence[float | None]) -> list[float]:
 
 
 def fraction(limit: Limit, cluster: Vector) -> float | None:
-    """A limit as YARN has them, one number for all resources: the largest, so that it is never stricter than declared.
+    """A limit in YARN's form, a number for all resources: the largest, and so never stricter than declared.
 
     None: no limit.
     """

@@ -20,7 +20,7 @@ _PACK, _UNPACK = _FLOAT.pack, _FLOAT.unpack
 
 
 def single(value: float) -> float:
-    """The value as Java's `float` holds it."""
+    """The value rounded to Java's `float`."""
     held: float = _UNPACK(_PACK(value))[0]
     return held
 
@@ -103,7 +103,7 @@ def normalise(ask: Vector, minimum: Vector, step: Vector, maximum: Vector) -> Ve
 
 
 class Calculator:
-    """ResourceCalculator: how two vectors compare. This one is DefaultResourceCalculator: memory alone counts."""
+    """ResourceCalculator: how two vectors compare. The base class is DefaultResourceCalculator: memory alone counts."""
 
     def compare(self, cluster: Vector, a: Vector, b: Vector, *, largest_only: bool = False) -> int:
         """-1, 0 or 1. largest_only: look at the dominant resource alone (`singleType`)."""
@@ -126,11 +126,11 @@ class Calculator:
         return a[0] > 0
 
     def larger(self, cluster: Vector, a: Vector, b: Vector) -> Vector:
-        """Resources.max: one of the two, whole."""
+        """Resources.max: either vector, whole."""
         return a if self.compare(cluster, a, b) >= 0 else b
 
     def smaller(self, cluster: Vector, a: Vector, b: Vector) -> Vector:
-        """Resources.min: one of the two, whole."""
+        """Resources.min: either vector, whole."""
         return a if self.compare(cluster, a, b) <= 0 else b
 
     def times_up(self, a: Vector, factors: float | Sequence[float], step: Vector) -> Vector:
@@ -142,7 +142,7 @@ class Calculator:
         return int(product + 0.5)
 
     def scarcest(self, used: Vector, limit: Vector) -> int:
-        """Which resource is closest to (or furthest beyond) a limit; for sentences, Hadoop has no such thing."""
+        """The index of the resource closest to (or furthest beyond) a limit; for sentences, not in Hadoop."""
         return 0
 
 
@@ -168,7 +168,7 @@ class DominantCalculator(Calculator):
         return 0 if largest_only else (less > least) - (less < least)
 
     def _without_cluster(self, cluster: Vector, a: Vector, b: Vector) -> int:
-        """Resources that the cluster lacks do not count; with none at all the components decide."""
+        """Resources missing in the cluster do not count; with none at all the components decide."""
         present = [i for i, c in enumerate(cluster) if c]
         if present:
             pick = tuple(cluster[i] for i in present)

@@ -1,8 +1,8 @@
-"""One DAG to plan: its stages with estimated run times, and the equal machines that it may use.
+"""One DAG to plan: its stages with estimated run times, and equal machines to run on.
 
 Tasks of a stage are alike (run time, demand, parents), so everything offline reasons over stages (Graphene,
-OSDI 2016, section 4.4). Times are integer milliseconds, amounts the core's integer steps; nothing is rounded but the
-estimates on their way in. Gangs, wishes for nodes and limits on places are not planned for.
+OSDI 2016, section 4.4). Times are integer milliseconds, amounts the core's integer steps; only estimates are rounded,
+on their way in. Gangs, wishes for nodes and limits on places are not planned for.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Dag:
     ) -> None:
         """runtimes_ms: one estimate per stage, rounded to ms, at least 1.
 
-        Raises InvalidJob for what is no DAG of stages, and InvalidPlan for estimates that are missing or not above
-        0, and for demands that fit no machine.
+        Raises InvalidJob for stages without the form of a DAG, and InvalidPlan for estimates missing or not above 0,
+        and for demands too large for every machine.
         """
         if machines < 1:
             raise InvalidPlan(f"{machines} machines (at least 1 is needed)")
@@ -68,16 +68,16 @@ class Dag:
         return sum(self.stages[s].tasks for s in stages)
 
     def alone_ms(self, stage: int) -> int:
-        """ExecTime: what a stage takes with all machines to itself, in full waves.
+        """ExecTime: the time of a stage with all machines to itself, in full waves, ms.
 
-        No schedule of it is shorter: never more than `at_once` of its tasks run together, so they share that many
-        slots, one task at a time in each.
+        No schedule of the stage is shorter: at most `at_once` of its tasks run together, so the tasks share as many
+        slots, each with a single task at a time.
         """
         at_once = self.machines * self.rooms[stage][self.capacity]
         return -(-self.stages[stage].tasks // at_once) * self.runtimes[stage]
 
     def work_ms(self, stages: Collection[int]) -> Fraction:
-        """TWork: the time that these stages' work takes at least of the resource that they need most of."""
+        """TWork: least time for the work of some stages, by the resource in shortest supply, ms."""
         most = Fraction(0)
         for r, whole in enumerate(self.capacity):
             asked = sum(self.stages[s].tasks * self.runtimes[s] * self.stages[s].demand[r] for s in stages)
@@ -86,7 +86,7 @@ class Dag:
         return most
 
     def depths(self) -> list[int]:
-        """Per stage the number of stages on the longest way down to it, itself not counted."""
+        """Per stage the number of stages before it on the longest way from a root."""
         return depths(self.stages)
 
     def ways_out(self) -> list[int]:
@@ -97,10 +97,10 @@ class Dag:
         return ways
 
     def margins(self, part: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
-        """Per stage of a part what its ancestors there take at least before it, and its descendants after it, in ms.
+        """Per stage of a part the least time of its ancestors there before the stage, and of its descendants after, ms.
 
-        part: parents first. Times that stages take with all machines to themselves add up along a path, since
-        nothing of a stage starts before all tasks of its parents have ended.
+        part: parents first. The times of stages with all machines to themselves add up along a path, since nothing of
+        a stage starts before all tasks of its parents have ended.
         """
         alone = {s: self.alone_ms(s) for s in part}
         before, after = dict[int, int](), dict[int, int]()
@@ -113,8 +113,8 @@ class Dag:
     def parts(self) -> list[list[int]]:
         """The DAG cut wherever all stages before the cut are ancestors of all behind it (Graphene, section 4.4).
 
-        Such a cut lies between two depths. It is one if every stage at the depth behind it has all sinks of what
-        lies before it as parents: with a source of the rest, a way from a sink has no other stage to pass through.
+        A cut lies between two depths. Condition: every stage at the depth behind the cut has all sinks of the part
+        before the cut as parents. A way from a sink to a source of the rest has no other stage to pass through.
         """
         depths = self.depths()
         levels: list[list[int]] = [[] for _ in range(max(depths) + 1)]
@@ -123,7 +123,7 @@ class Dag:
         nearest = [min((depths[c] for c in children), default=len(levels)) for children in self.children]
         parts, sinks = [list(levels[0])], 0
         for depth in range(1, len(levels)):
-            # Stages before this depth without children before it; who has no children at all stays one.
+            # Sinks: stages before the depth without children before the depth; a stage without children stays a sink.
             sinks += sum(1 for s in levels[depth - 1])
             sinks -= sum(1 for s in _fed_at(depth - 1, levels, nearest, self.parents))
             if all(sum(nearest[p] == depth for p in self.parents[s]) == sinks for s in levels[depth]):
@@ -133,7 +133,7 @@ class Dag:
 
 
 def _fed_at(depth: int, levels: list[list[int]], nearest: list[int], parents: list[tuple[int, ...]]) -> set[int]:
-    """Stages whose first children are at this depth."""
+    """Stages with their first children at a depth."""
     return {p for s in levels[depth] for p in parents[s] if nearest[p] == depth}
 
 

@@ -1,7 +1,7 @@
 """Plans of a single DAG by other rules than Graphene's, to compare with and to fall back on.
 
-List schedules (`bfs`, `cp`, `random`, `coffman_graham`, `tetris`) go through time and never leave a machine idle that
-a ready task fits on; `strip_part` packs shelves. Sources: Graphene (OSDI 2016), section 5.4, and those named below.
+List schedules (`bfs`, `cp`, `random`, `coffman_graham`, `tetris`) go through time and never leave a machine idle with
+room for a ready task; `strip_part` packs shelves. Sources: Graphene (OSDI 2016), section 5.4, and papers named below.
 All take the same arguments as `graphene.build_schedule`, without a budget, and raise the same errors.
 """
 
@@ -25,14 +25,14 @@ SMALL: Final = 1_000_000
 
 
 class Planner(Protocol):
-    """What all planners have in common."""
+    """The arguments of every planner, and its result."""
 
     def __call__(self, stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
         """See `graphene.build_schedule`."""
 
 
 def _planner(name: str, blocks: Callable[[Dag], list[Batch]]) -> Planner:
-    """The planner that places blocks so."""
+    """A planner by its name and its way to place blocks."""
 
     def plan(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
         dag = Dag(stages, runtimes_ms, capacity, machines)
@@ -103,7 +103,7 @@ def blocks_by_path(dag: Dag, part: Collection[int]) -> list[Batch]:
 
 
 def cheap(dag: Dag, part: Collection[int]) -> Iterator[tuple[str, list[Batch]]]:
-    """The list schedules of a part that cost little, each with its planner's name; `cp` is the first."""
+    """The cheap list schedules of a part, each with its planner's name; `cp` is the first."""
     yield "cp", blocks_by_path(dag, part)
     yield "bfs", _through_time(dag, part, _Ranked(dag, part, dag.depths()))
     if dag.tasks_of(part) * len(dag) <= SMALL:
@@ -114,8 +114,8 @@ def cheap(dag: Dag, part: Collection[int]) -> Iterator[tuple[str, list[Batch]]]:
 def labels(dag: Dag) -> list[int]:
     """Coffman-Graham labels 1 .. n on the transitive reduction.
 
-    Of the stages whose children all have labels, the next one goes to that whose descending list of its children's
-    labels comes first in the order of words; ties to the lowest index.
+    The next label goes to a stage with labels on all its children: the stage with the descending list of its
+    children's labels that comes first in the order of words; ties to the lowest index.
     """
     children = _reduced(dag)
     parents: list[list[int]] = [[] for _ in children]
@@ -137,7 +137,7 @@ def labels(dag: Dag) -> list[int]:
 
 
 def _reduced(dag: Dag) -> list[list[int]]:
-    """Children without those that are reached through another child as well. Bits of an int are stages."""
+    """Children, except children reached through another child as well. Bits of an int are stages."""
     below = [0] * len(dag)
     reduced: list[list[int]] = [[] for _ in below]
     for s in reversed(dag.order):
@@ -159,10 +159,10 @@ def _negated(values: list[int]) -> list[int]:
 
 
 class _Rule(Protocol):
-    """Which ready stage goes next, and where."""
+    """A rule for the next ready stage, and its machine."""
 
     def ready(self, stages: list[int]) -> None:
-        """These stages can start now."""
+        """Take note of stages ready to start."""
 
     def freed(self, machine: int, free: Vector) -> None:
         """A machine has more free than before."""
@@ -172,7 +172,7 @@ class _Rule(Protocol):
 
 
 def _through_time(dag: Dag, part: Collection[int], rule: _Rule) -> list[Batch]:
-    """From one end of tasks to the next: whoever is ready starts as the rule says."""
+    """Go from one end of tasks to the next, and start ready stages as the rule says."""
     inside, blocks = set(part), list[Batch]()
     missing = {s: sum(p in inside for p in dag.parents[s]) for s in part}
     unfinished = {s: dag.stages[s].tasks for s in part}
@@ -200,7 +200,7 @@ def _through_time(dag: Dag, part: Collection[int], rule: _Rule) -> list[Batch]:
 
 
 def _freed_children(dag: Dag, stage: int, missing: dict[int, int]) -> list[int]:
-    """Children for which this stage was the last to wait for."""
+    """Children without any other parent left to wait for."""
     freed = []
     for child in dag.children[stage]:
         if child in missing:
@@ -215,9 +215,9 @@ def _changed(free: Vector, demand: Vector, tasks: int) -> Vector:
 
 
 class _FirstBelow:
-    """Vectors at positions, and the first position from which none of the components is above a bound.
+    """Vectors at positions, searched for the first position with all components within a bound.
 
-    A binary tree whose inner vectors are the component-wise minima of what is below them.
+    A binary tree: inner vectors are the component-wise minima of the vectors below.
     """
 
     def __init__(self, positions: int, width: int) -> None:
@@ -238,7 +238,7 @@ class _FirstBelow:
             at >>= 1
 
     def first(self, bound: Vector) -> int | None:
-        """The lowest position whose vector is within the bound."""
+        """The lowest position with a vector within the bound."""
         tree, size, open_nodes = self._tree, self._size, [1]
         while open_nodes:
             at = open_nodes.pop()
@@ -250,9 +250,9 @@ class _FirstBelow:
 
 
 class _Ranked:
-    """Always the ready stage of the lowest rank that fits somewhere, on the first machine that it fits on.
+    """Always the ready stage of the lowest rank with room on some machine, on the first such machine.
 
-    Only machines that have changed are asked for a stage, and only new stages for a machine: nothing else can fit.
+    Only changed machines are asked for a stage, and only new stages for a machine: nothing else can fit.
     """
 
     def __init__(self, dag: Dag, part: Collection[int], ranks: Sequence[float]) -> None:
@@ -315,7 +315,7 @@ def _negative(vector: Vector) -> Vector:
 
 
 class _Tetris:
-    """Machines one after another; each takes the best fitting ready task, again and again, ties to the lowest."""
+    """Machines in turn; each takes the best fitting ready task, again and again, ties to the lowest."""
 
     def __init__(self, dag: Dag) -> None:
         self._dag = dag

@@ -1,4 +1,4 @@
-"""A schedule of one DAG on equal machines: which task runs where and when, checked exactly."""
+"""A schedule of one DAG on equal machines: machine and time of each task, checked exactly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STRETCHES: Final = 32
 
 
 class Placement(msgspec.Struct, frozen=True, order=True, gc=False):
-    """One task's time on a machine, in ms from the schedule's start; the end does not belong to it."""
+    """A task's time on a machine, in ms from the schedule's start; the end is exclusive."""
 
     start: int
     end: int
@@ -32,7 +32,7 @@ class Placement(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """Tasks of one stage that start at the same time: `each` tasks on every machine of `machines`."""
+    """Tasks of a stage with the same start: `each` tasks on every machine of `machines`."""
 
     stage: int
     start: int
@@ -75,9 +75,10 @@ class Schedule(msgspec.Struct, frozen=True, dict=True):
         return [(p.stage, p.task) for p in self.placements]
 
     def stretches(self) -> tuple[Stretch, ...]:
-        """When how much of each stage runs, by start; stages that change too often in stretches of about equal length.
+        """Stretches of time with the work of each stage, by start.
 
-        A stage's number of running tasks is the same all through a stretch unless it changes more than STRETCHES times.
+        A stage's number of running tasks is the same all through a stretch. A stage with more than STRETCHES changes
+        is told in so many stretches of about equal length.
         """
         starts: dict[int, list[int]] = {}
         runtimes: dict[int, int] = {}
@@ -90,9 +91,9 @@ class Schedule(msgspec.Struct, frozen=True, dict=True):
     def check(
         self, stages: tuple[Stage, ...], runtimes_ms: Sequence[float | None], capacity: Vector, machines: int
     ) -> None:
-        """Raise InvalidPlan, with the tasks and times concerned, unless this is a schedule of that DAG.
+        """Raise InvalidPlan, with the tasks and times concerned, unless the schedule is sound for a DAG.
 
-        Every task once and for its stage's run time, on a machine there is, not before all tasks of parent stages
+        Every task once and for its stage's run time, on an existing machine, not before all tasks of parent stages
         have ended, and never more on a machine than its capacity.
         """
         dag = Dag(stages, runtimes_ms, capacity, machines)
@@ -138,11 +139,11 @@ class Schedule(msgspec.Struct, frozen=True, dict=True):
 
 
 def _stretches(stage: int, starts: Sequence[int], runtime: int) -> list[Stretch]:
-    """Stretches in which a stage runs. starts: of its tasks, ascending; runtime: of each of them, ms."""
+    """Stretches of a stage. starts: of its tasks, ascending; runtime: of each task, ms."""
     sums = list(accumulate(starts, initial=0))
 
     def begun(at: int) -> int:
-        """What has been done at a time if tasks never ended."""
+        """Work done by a time if tasks never ended."""
         number = bisect_left(starts, at)
         return at * number - sums[number]
 
@@ -176,7 +177,7 @@ def _check_capacity(placements: list[Placement], dag: Dag) -> None:
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule and how it was found."""
+    """A schedule, with the way to it."""
 
     planner: str
     """Name of the planner."""
@@ -207,7 +208,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.schedule.order
 
     def in_short(self, machines: int) -> Planned:
-        """What people want to know of it; machines: how many it was made for."""
+        """The plan in short, for people; machines: the number of machines in the plan."""
         runtimes = {p.stage: p.end - p.start for p in self.schedule.placements}
         return Planned(
             machines=machines,
@@ -221,7 +222,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def scores(self) -> tuple[tuple[float, ...], ...]:
         """Graphene's tpriScore of each stage's tasks, in order of their starts: (n - rank) / n (section 5).
 
-        1 for the task that starts first, 1/n for the last of n.
+        1 for the first task to start, 1/n for the last of n.
         """
         order = self.order
         scores: list[list[float]] = [[] for _ in range(1 + max(stage for stage, _ in order))]

@@ -13,7 +13,7 @@ from schedulers.planning.dags.schedule import Batch
 
 
 class _Shelf:
-    """Tasks that start at 0, and what they leave free."""
+    """Tasks with a start at 0, and the room left beside them."""
 
     def __init__(self, dag: Dag) -> None:
         self._dag, self.height = dag, 0
@@ -21,7 +21,7 @@ class _Shelf:
         self.blocks: list[Batch] = []
 
     def take(self, stage: int, tasks: int) -> int:
-        """Put as many of so many tasks on it as fit, on the first machines; returns how many are left."""
+        """Put as many of some tasks on the shelf as fit, on the first machines; returns the number of tasks left."""
         dag = self._dag
         for machine, free in enumerate(self._free):
             fitting = min(tasks, dag.rooms[stage][free])
@@ -40,9 +40,9 @@ def _less(free: Vector, demand: Vector, tasks: int) -> Vector:
 
 
 def packed(dag: Dag, stages: Collection[int], *, first_fit: bool = False) -> list[_Shelf]:
-    """Shelves of stages that do not depend on each other, longest first, ties to the lowest index.
+    """Shelves of independent stages, longest first, ties to the lowest index.
 
-    Next fit (NFDH): only the last shelf is open. first_fit (FFDH): all are, the first that has room is used.
+    Next fit (NFDH): only the last shelf is open. first_fit (FFDH): all shelves are open, the first with room is used.
     """
     shelves: list[_Shelf] = []
     for stage in sorted(stages, key=lambda s: (-dag.runtimes[s], s)):
@@ -76,9 +76,10 @@ def level_shelves(dag: Dag) -> list[Batch]:
 
 
 def strip_shelves(dag: Dag) -> list[Batch]:
-    """DC: the stages that an unlimited cluster would run at half of its time do not depend on each other.
+    """DC: stages that an unlimited cluster would run at half of its time do not depend on each other.
 
-    They are packed in shelves; what ends before is placed before them in the same way, and what starts later after.
+    Such stages are packed in shelves; stages with an earlier end are placed before the shelves in the same way, stages
+    with a later start after them.
     """
     shelves: list[_Shelf] = []
     todo: list[tuple[list[int], bool]] = [(dag.order, False)]
@@ -93,7 +94,7 @@ def strip_shelves(dag: Dag) -> list[Batch]:
 
 
 def _halved(dag: Dag, stages: list[int]) -> tuple[list[int], list[int], list[int]]:
-    """Stages that end by half time, that run then, and that start later, with nothing to wait for but their parents."""
+    """Stages with their end by half time, across half time and later, if stages wait for parents alone."""
     ends: dict[int, int] = {}
     for s in stages:
         ends[s] = dag.runtimes[s] + max((ends[p] for p in dag.parents[s] if p in ends), default=0)

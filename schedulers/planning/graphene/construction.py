@@ -1,8 +1,8 @@
 """Graphene's offline part (Grandl et al., OSDI 2016, section 4): a compact schedule for one DAG, the hard stuff first.
 
-Troublesome tasks, long ones and those of stages that are hard to pack, are placed first into an empty resource-time
-space; the rest is then placed around them in the orders that cannot end in a dead end. Many sets of troublesome
-tasks are tried, and the most compact schedule is kept. Where the paper is silent, a comment says what was chosen.
+Troublesome tasks, long or of stages that are hard to pack, are placed first into an empty resource-time space; the rest
+is then placed around them in orders without a dead end. Many sets of troublesome tasks are tried, and the most compact
+schedule is kept. Where the paper is silent, a comment names the choice made here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from schedulers.planning.graphene.space import OutOfBudget, Space, Work
 BUDGET: Final = 2_000_000
 #: "If T is very large, placing it first is unlikely to help" (section 4.4): from this part of the tasks on.
 LARGEST_SHARE: Final = 0.8
-#: Who plans a part where nothing else has.
+#: Planner of parts without any other plan.
 FALLBACK: Final = "cp"
 
 #: Sets in the order of their placing, with the directions that cannot violate a dependency (figure 7).
@@ -66,13 +66,13 @@ def build_schedule(
     never_behind_lists: bool = True,
     stop: Stop | None = None,
 ) -> Plan:
-    """BuildSchedule: the most compact schedule found for a DAG on so many machines of this capacity.
+    """BuildSchedule: the most compact schedule found for a DAG on so many machines of equal capacity.
 
-    runtimes_ms: one estimate per stage. budget: stretches of machines' time to look at in all; totally ordered parts
-    get it by their tasks. never_behind_lists: each part begins with the shortest of the list schedules that cost little
-    (`lists.cheap`), and the search is for shorter ones; the paper has nothing to begin with. Without it only a part
-    whose budget did not last to a first schedule is planned by `cp`. stop: asked before each candidate, ends the search
-    where it stands: a safety net for those who have a clock.
+    runtimes_ms: an estimate per stage, ms. budget: stretches of machines' time to look at in all, divided between
+    totally ordered parts by their tasks. never_behind_lists: each part begins with the shortest of the cheap list
+    schedules (`lists.cheap`), and the search is for shorter schedules; the paper has nothing to begin with. Without
+    lists only a part without a first schedule by the end of its budget is planned by `cp`. stop: asked before each
+    candidate, ends the search: a safety net for callers with a clock.
     Raises InvalidJob and InvalidPlan as `Dag` does.
     """
     dag = Dag(stages, runtimes_ms, capacity, machines)
@@ -97,7 +97,7 @@ def build_schedule(
 
 
 class _PlannedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The best schedule of a part. split: None when it is the one that `fallback` made. See Plan."""
+    """The best schedule of a part. split: None for the schedule by `fallback`. For other fields see Plan."""
 
     blocks: list[Batch]
     split: Split | None
@@ -107,7 +107,7 @@ class _PlannedPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _best(dag: Dag, part: list[int], work: Work, never_behind_lists: bool, stop: Stop | None) -> _PlannedPart:
-    """The most compact schedule of one totally ordered part."""
+    """The most compact schedule of a totally ordered part."""
     bound, ended = bound_of_part(dag, part), "all"
     best, split, span, fallback = list[Batch](), None, None, FALLBACK
     for name, blocks in lists.cheap(dag, part) if never_behind_lists else ():
@@ -127,7 +127,7 @@ def _best(dag: Dag, part: list[int], work: Work, never_behind_lists: bool, stop:
     except OutOfBudget:
         ended = "budget"
     best = best or lists.blocks_by_path(dag, part)
-    # What overdrew the budget was not looked at to its end; later parts do not pay for it.
+    # The step beyond the budget was not taken to its end; later parts do not pay for the step.
     done = min(work.done, work.allowed)
     return _PlannedPart(blocks=best, split=split, fallback=fallback, work=done, ended=ended)
 
@@ -135,7 +135,7 @@ def _best(dag: Dag, part: list[int], work: Work, never_behind_lists: bool, stop:
 def _shorter(
     dag: Dag, part: list[int], work: Work, span: int | None, stop: Stop | None
 ) -> Iterator[tuple[Split, Space]]:
-    """The search: candidates with schedules shorter than `span` ms and than all before, with what they came to."""
+    """The search: candidates with schedules shorter than `span` ms and than all before, each with its space."""
     empty, splits = Space(dag, part, work), candidates(dag, part, work)
     while True:
         if stop is not None and stop():
@@ -157,14 +157,14 @@ def _span(dag: Dag, blocks: list[Batch]) -> int:
 def most_compact(empty: Space, split: Split, limit: int | None = None) -> Space | None:
     """The body of BuildSchedule's loop: T into an empty space, then TrySubsetOrders.
 
-    limit: a span in ms that is of no use. What comes out below it does not depend on it.
+    limit: least span in ms without use. A space of a shorter span does not depend on the limit.
     """
     space = _both(empty, split.T, limit)
     return None if space is None else try_subset_orders(space, split, limit)
 
 
 def try_subset_orders(space: Space, split: Split, limit: int | None = None) -> Space | None:
-    """TrySubsetOrders: the most compact of the four orders in which S, P and C can follow T."""
+    """TrySubsetOrders: the most compact of the four orders of S, P and C behind T."""
     best = None
     tried: dict[tuple[tuple[str, str], ...], Space | None] = {(): space}
     for order in ORDERS.values():
@@ -183,7 +183,7 @@ def try_subset_orders(space: Space, split: Split, limit: int | None = None) -> S
 
 
 def _both(space: Space, stages: Collection[int], limit: int | None) -> Space | None:
-    """PlaceTasks: the more compact of the two directions, forward where they are the same."""
+    """PlaceTasks: the more compact of the two directions, forward where both are the same."""
     if not stages:
         return space
     forward = space.forward(stages, limit)
@@ -199,10 +199,10 @@ _PLACE: Final[dict[str, Callable[[Space, Collection[int], int | None], Space | N
 
 
 def candidates(dag: Dag, part: list[int], work: Work) -> Iterator[Split]:
-    """CandidateTroublesomeTasks, without those that are seen already or too large.
+    """CandidateTroublesomeTasks, without repeated sets and too large sets.
 
-    First comes no troublesome task at all, so that every part has a candidate. Thresholds are scores that
-    there are ("discriminative"), or none; coarse choices come first, so that a budget is spent on unlike ones.
+    First comes no troublesome task at all, so every part has a candidate. Thresholds are existing scores
+    ("discriminative"), or none; coarse choices come first, so the budget is spent on unlike choices.
     """
     yield Split(S=frozenset(part))
     long, frag = long_scores(dag, part), frag_scores(dag, part)
@@ -230,9 +230,9 @@ def long_scores(dag: Dag, part: Sequence[int]) -> dict[int, Fraction]:
 
 
 def frag_scores(dag: Dag, part: Sequence[int]) -> dict[int, Fraction]:
-    """FragScore of each stage of a part: its TWork by the time that a greedy packer takes for it alone.
+    """FragScore of each stage of a part: its TWork by the time of a greedy packer for the stage alone.
 
-    Greedy packing of like tasks on like machines is waves, so it is `alone_ms`.
+    Greedy packing of like tasks on like machines is waves, so the packer's time is `alone_ms`.
     """
     return {s: dag.work_ms([s]) / dag.alone_ms(s) for s in part}
 
@@ -256,7 +256,7 @@ def split_of(
 def _reached(
     order: Collection[int] | Iterator[int], before: Sequence[Sequence[int]], chosen: Collection[int]
 ) -> set[int]:
-    """Stages of an order with a chosen one somewhere before them."""
+    """Stages of an order behind some chosen stage."""
     start, reached = frozenset(chosen), set[int]()
     for s in order:
         if any(b in reached or b in start for b in before[s]):
@@ -280,7 +280,7 @@ def _thresholds(long: list[Fraction], frag: list[Fraction]) -> Iterator[tuple[Fr
 
 
 def _spread(values: list[Fraction], pieces: int) -> list[Fraction | None]:
-    """None and at most `pieces` of these values, evenly spaced by rank, the first always among them."""
+    """None and at most `pieces` of the values, evenly spaced by rank, the first always among them."""
     if pieces >= len(values):
         return [None, *values]
     return [None, *(values[len(values) * i // pieces] for i in range(pieces))]
@@ -292,7 +292,7 @@ def _thresholds_of(split: Split | None) -> tuple[float | None, float | None]:
 
 
 def _concatenated(dag: Dag, parts: list[_PlannedPart]) -> Iterator[Batch]:
-    """The parts' blocks one after another: any schedule of the DAG has all of one part before the next."""
+    """The parts' blocks in sequence: any schedule of the DAG has all of a part before the next part."""
     at = 0
     for part in parts:
         first = min(block.start for block in part.blocks)

@@ -1,6 +1,6 @@
-"""Which tasks of a job should start first: Graphene's tpriScore of each task, from a plan made when the job comes.
+"""Order of a job's tasks: Graphene's tpriScore of each task, from a plan made when the job comes.
 
-The plan is BuildSchedule's. Jobs that it does not plan (no estimate of some stage, a demand that fits no machine) fall
+The plan is BuildSchedule's. Jobs without a plan (no estimate of some stage, a demand too large for every machine) fall
 back to the critical path; without estimates every stage then counts as equally long.
 """
 
@@ -36,9 +36,9 @@ def plan_of(
     budget: int,
     planner: PlannerName = "schedule",
 ) -> Plan | None:
-    """The job's own schedule on so many machines of this capacity; None for a job that cannot be planned.
+    """The job's own schedule on so many machines of equal capacity; None for a job without one.
 
-    estimates: run time of a task of each stage, ms at node speed 1; None where there is none, 0 for what is no work.
+    estimates: run time of a task of each stage, ms at node speed 1; None where unknown, 0 for an application master.
     budget: how long to search, see `build_schedule`; the other planners do not search, and plan MOST_STAGES at most.
     """
     if None in estimates or (planner != "schedule" and len(job.stages) > MOST_STAGES):
@@ -64,7 +64,7 @@ def by_path(job: Job, estimates: Sequence[float | None]) -> Priorities:
 def by_start(starts: Sequence[float], tasks: Sequence[int]) -> Priorities:
     """(n - rank) / n where all tasks of a stage start together, equal starts by the stages' numbers.
 
-    So it is 1 for the task that starts first and 1/n for the last of n (Graphene, OSDI'16, section 5).
+    So the score is 1 for the first task to start and 1/n for the last of n (Graphene, OSDI'16, section 5).
 
     >>> by_start((0, 1, 1, 5), (1, 1, 1, 1))
     ((1.0,), (0.75,), (0.5,), (0.25,))

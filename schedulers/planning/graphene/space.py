@@ -1,7 +1,7 @@
-"""The resource-time space that Graphene packs a DAG into (OSDI 2016, sections 4.2 and 4.3).
+"""The resource-time space for Graphene's packing of a DAG (OSDI 2016, sections 4.2 and 4.3).
 
-Time is unbounded on both sides. A machine's profile says what is free of it in each stretch of time; neighbouring
-stretches with the same amount free are one. Machines with the same history share a profile, and the tasks of a stage
+Time is unbounded on both sides. A machine's profile gives the free amounts in each stretch of time; neighbouring
+stretches with equal free amounts are merged. Machines with the same history share a profile, and the tasks of a stage
 are placed by the group: as many as fit on a machine at once, on as many machines of a profile as are needed.
 """
 
@@ -17,7 +17,7 @@ from schedulers.core.resources import Vector
 from schedulers.planning.dags.dag import Dag, Room
 from schedulers.planning.dags.schedule import Batch
 
-#: Where each stretch begins, and what is free in it. The first begins before all times, the last never ends.
+#: Beginnings of stretches, and the free amounts in each. The first begins before all times, the last never ends.
 Profile = tuple[tuple[int, ...], tuple[Vector, ...]]
 
 _EVER: Final = -(1 << 80)
@@ -29,7 +29,7 @@ class OutOfBudget(Exception):
 
 
 class Work:
-    """Counts stretches of machines' time that were looked at, the unit of all budgets here: never seconds."""
+    """Count of the stretches of machines' time looked at, the unit of all budgets here: never seconds."""
 
     __slots__ = ("allowed", "done")
 
@@ -44,11 +44,11 @@ class Work:
 
 
 class Space:
-    """Placed stages of one totally ordered part. ends, starts: per placed stage its tasks' last end and first start.
+    """Placed stages of a totally ordered part. ends, starts: per placed stage its tasks' last end and first start.
 
-    span: from the first start to the last end, with what stages that are not placed yet need at least before and
-    behind placed ones: no completion is shorter. The smaller, the more compact.
-    Placing one stage changes the space; whole sets of stages go through `forward` and `backward`, which copy it.
+    span: from the first start to the last end, with the least time of unplaced stages before and behind placed stages:
+    no completion is shorter. The smaller, the more compact.
+    Placing a stage changes the space; whole sets of stages go through `forward` and `backward`, on a copy.
     """
 
     __slots__ = ("_after", "_before", "_dag", "_from", "_rows", "_to", "blocks", "ends", "starts", "work")
@@ -77,7 +77,7 @@ class Space:
         return max(0, self._to - self._from)
 
     def forward(self, stages: Collection[int], limit: int | None = None) -> Space | None:
-        """PlaceTasksF: a copy with these stages placed, each as early as its placed parents allow.
+        """PlaceTasksF: a copy with more stages placed, each as early as its placed parents allow.
 
         None as soon as the span reaches `limit` ms: the result would be thrown away.
         """
@@ -109,14 +109,14 @@ class Space:
         return made
 
     def put(self, stage: int, ready: int) -> None:
-        """Place all tasks of a stage, each at the earliest time from `ready` on at which it fits to its end.
+        """Place all tasks of a stage, each at the earliest time from `ready` on with room to its end.
 
-        Of machines where that time is the same, those of the group with the lowest number first.
+        Of machines with the same time, the group with the lowest number goes first.
         """
         room, runtime, demand = self._dag.rooms[stage], self._dag.runtimes[stage], self._dag.stages[stage].demand
         left = self._dag.stages[stage].tasks
         self.work.spend(len(self._rows))
-        # Entries with 0 tasks have not been looked at yet: their time is only the earliest that it can be.
+        # Entries with 0 tasks have not been looked at yet: their time is only a lower bound.
         rows = [(ready, machines[0], 0, profile, machines) for profile, machines in self._rows]
         heapify(rows)
         first, start = None, ready
@@ -147,7 +147,7 @@ class Space:
         self._to = max(self._to, start + runtime + self._after[stage])
 
     def _earliest(self, profile: Profile, ready: int, runtime: int, room: Room) -> tuple[int, int]:
-        """The earliest start from `ready` on at which a task fits for its whole run time, and how many fit then."""
+        """The earliest start from `ready` on with room for a task's whole run time, and how many tasks fit then."""
         starts, free = profile
         begin = at = bisect_right(starts, ready) - 1
         last, start, each = len(starts) - 1, ready, 0
@@ -173,10 +173,10 @@ def _place(
     children: list[tuple[int, ...]] | list[list[int]],
     limit: int | None,
 ) -> Space | None:
-    """Place stages, of those that are ready the one with the longest run time first, ties to the lowest index.
+    """Place stages, of the ready stages the longest run time first, ties to the lowest index.
 
-    Ready: all parents in this set are placed. (The paper asks for all parents, which can never be true when the
-    set's parents are to be placed later.) A stage with no placed parent may start when the space does.
+    Ready: all parents inside the set are placed. (The paper asks for all parents, in vain when the set's parents are
+    to be placed later.) A stage with no placed parent may start when the space does.
     """
     runtimes, inside = space._dag.runtimes, set(stages)
     missing = {s: sum(p in inside for p in parents[s]) for s in stages}

@@ -1,1 +1,1 @@
-"""Jockey (Ferguson et al., EuroSys 2012): progress of a job, rehearsals of it, and the containers that it is given."""
+"""Jockey (Ferguson et al., EuroSys 2012): progress of a job, its rehearsals, and the number of its containers."""

@@ -15,7 +15,7 @@ _EQUAL: Final = 1e-9
 
 
 class Utility(msgspec.Struct, frozen=True):
-    """What it is worth that a job ends at a time: straight between points (time, utility), constant outside them."""
+    """The worth of a job's end at a time: straight between points (time, utility), constant outside them."""
 
     points: tuple[tuple[float, float], ...]
 
@@ -42,8 +42,7 @@ def wanted(
 ) -> int:
     """The smallest of the allocations with the best utility.
 
-    remaining: how long it still takes, by allocation, which is counted `slack` times. dead_zone: the job counts as
-    ending so much later than it will.
+    remaining: time left by allocation, counted `slack` times. dead_zone: time added to the job's end.
     """
     worth = [utility.at(elapsed + slack * left + dead_zone) for left in remaining]
     best = max(worth)

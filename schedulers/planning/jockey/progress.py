@@ -1,7 +1,7 @@
 """How far a job is: Jockey's six indicators, each from 0 to 1 and never falling as tasks finish.
 
-Source: Jockey (EuroSys'12), section 4.2. `done` is per stage the number of its tasks that have finished; what a stage
-went through in an earlier run, or in a rehearsal, is its `Course`.
+Source: Jockey (EuroSys'12), section 4.2. `done` is per stage the number of its finished tasks; the history of a
+stage in an earlier run, or in a rehearsal, is its `Course`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from schedulers.core.rehearsal import Course, Indicator
 
 
 class Paths(NamedTuple):
-    """Per stage the largest sum of `longest` over a path before it, and over one after it."""
+    """Per stage the largest sum of `longest` over a path before the stage, and over a path after the stage."""
 
     before: tuple[float, ...]
     after: tuple[float, ...]
@@ -32,7 +32,7 @@ def paths(courses: Sequence[Course]) -> Paths:
 
 
 def _longest(courses: Sequence[Course], ways: Sequence[Sequence[int]]) -> tuple[float, ...]:
-    """Per stage the largest sum of `longest` over a path of these ways that begins beside it."""
+    """Per stage the largest sum of `longest` over a path of the given ways, from the stage's neighbour on."""
     found = [0.0] * len(courses)
     for stage in TopologicalSorter(dict(enumerate(ways))).static_order():
         found[stage] = max((courses[other].longest + found[other] for other in ways[stage]), default=0)
@@ -40,7 +40,7 @@ def _longest(courses: Sequence[Course], ways: Sequence[Sequence[int]]) -> tuple[
 
 
 def serial(courses: Sequence[Course], done: Sequence[int], after: Sequence[float]) -> float:
-    """The longest path that is left: over unfinished stages what is left of the stage and all after it (ms)."""
+    """The longest path left: over unfinished stages the rest of the stage and all after the stage, ms."""
     return max(
         (
             (1 - n / course.tasks) * course.longest + beyond
@@ -51,7 +51,7 @@ def serial(courses: Sequence[Course], done: Sequence[int], after: Sequence[float
     )
 
 
-#: Of a job of which so many tasks are done, by stage: how far it is.
+#: From the number of finished tasks by stage to the job's progress.
 Meter = Callable[[Sequence[int]], float]
 
 
@@ -74,7 +74,7 @@ def _minstage_inf(courses: Sequence[Course]) -> Meter:
 
 
 def _behind(spans: Sequence[tuple[float, float]], courses: Sequence[Course]) -> Meter:
-    """Where the stage is that is least far, each on its own (begin, end), over the last end."""
+    """Position of the stage furthest behind, each on its own (begin, end), over the last end."""
     last = max(end for _, end in spans)
     stages = [
         (begin, (end - begin) / course.tasks, course.tasks) for (begin, end), course in zip(spans, courses, strict=True)
@@ -98,6 +98,6 @@ INDICATORS: Final[Mapping[Indicator, Callable[[Sequence[Course]], Meter]]] = {
 
 
 def meter(indicator: Indicator, courses: Sequence[Course]) -> Meter:
-    """Tells a job's progress, from 0 to 1; 1 is kept for one whose tasks have all finished."""
+    """A meter of a job's progress, from 0 to 1; 1 is kept for a job without unfinished tasks."""
     measure, tasks = INDICATORS[indicator](courses), sum(course.tasks for course in courses)
     return lambda done: 1.0 if sum(done) >= tasks else measure(done)

@@ -20,7 +20,7 @@ from schedulers.planning.jockey.progress import Meter, meter, paths, serial
 
 #: Rows of a table: progress 0, 1/20, ... 19/20.
 _ROWS: Final = 20
-#: Of all draws the remaining time that so many of them do not exceed.
+#: Quantile of the remaining time over all draws.
 _QUANTILE: Final = 0.9
 
 #: When each task ended, and its stage, in order.
@@ -29,7 +29,7 @@ Times = npt.NDArray[np.int64]
 
 
 def rehearse(script: Script) -> tuple[tuple[Course, ...], Table]:
-    """What each stage goes through on the largest allocation when estimates are right, and C(progress, allocation).
+    """The course of each stage on the largest allocation when estimates are right, and C(progress, allocation).
 
     The table never grows with progress or with the allocation: where draws say otherwise, the longer time holds.
     """
@@ -47,7 +47,7 @@ def rehearse(script: Script) -> tuple[tuple[Course, ...], Table]:
 
 
 def _never_growing(left: Times, quantile: float) -> Times:
-    """What so many of the plays (first axis) do not exceed; along both other axes the longest of what follows."""
+    """Quantile over the plays (first axis); along both other axes the longest of the times from there on."""
     times = np.quantile(left, quantile, axis=0, method="higher").astype(np.int64)
     for axis in (0, 1):
         times = np.flip(np.maximum.accumulate(np.flip(times, axis), axis), axis)
@@ -55,7 +55,7 @@ def _never_growing(left: Times, quantile: float) -> Times:
 
 
 def _drawn(script: Script) -> Iterator[list[list[int]]]:
-    """Run times by stage and task (ms): the same for every allocation, so that only this differs between columns."""
+    """Run times by stage and task (ms): the same for every allocation, so columns differ by the allocation alone."""
     for draw in range(script.draws):
         random = keyed.generator(script.seed, "rehearsal", draw)
         yield [
@@ -75,9 +75,9 @@ def _noise(random: np.random.Generator, variation: float, count: int) -> npt.NDA
 
 
 def play(acts: Sequence[Act], times: Sequence[Sequence[int]], slots: int) -> tuple[tuple[Course, ...], Ends]:
-    """One run on so many containers: whenever one is free, the first stage with a task that may start gets it.
+    """A run on so many containers: a free container goes to the first stage with a task ready to start.
 
-    times: ms by stage and task. Returns what each stage went through, and every task's end.
+    times: ms by stage and task. Returns the course of each stage, and every task's end.
     """
     children: list[list[int]] = [[] for _ in acts]
     for stage, act in enumerate(acts):
@@ -139,7 +139,7 @@ def _reached(marks: Sequence[float], ends: Ends, how_far: Meter, stages: int) ->
 
 
 def amdahl(courses: Sequence[Course], done: Sequence[int], allocations: Sequence[int]) -> tuple[float, ...]:
-    """Remaining ms by allocation: the longest path that is left, and the work that is left shared by all."""
+    """Remaining ms by allocation: the longest path left, and the work left shared by all containers."""
     after = paths(courses).after
     rest = sum((1 - n / course.tasks) * course.run for course, n in zip(courses, done, strict=True))
     path = serial(courses, done, after)

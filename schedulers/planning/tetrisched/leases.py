@@ -1,9 +1,9 @@
 """The best leases for wishes in STRL: compiled to a mixed-integer program and solved, or found greedily.
 
-TetriSched (EuroSys'16), section 5: a variable per leaf and class of machines, so that machines that no wish tells apart
-are counts; room is held to in each slice in which something starts. HiGHS (`scipy.optimize.milp`) is stopped by gap and
-by nodes of its tree, both counted, so that equal input has equal output on every machine. The limit in seconds is there
-only so that nothing ever hangs: whoever runs into it takes the greedy plan, and has to remember that it was so.
+TetriSched (EuroSys'16), section 5: a variable per leaf and class of machines, so machines alike for all wishes are
+counts; the room is a constraint in each slice with a start. HiGHS (`scipy.optimize.milp`) is stopped by gap and by
+nodes of its tree, both counted, so equal input has equal output on every machine. The limit in seconds is only a safety
+net against a hanging solver: a caller stopped by the limit takes the greedy plan, and has to remember the stop.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from schedulers.planning.tetrisched.supply import Supply
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: The solver's tree has so many nodes at most; and what one job alone may have when planned greedily.
+#: Most nodes of the solver's tree, for a plan of all jobs and for a job alone (greedy plan).
 NODES: Final = 500
 _NODES_ALONE: Final = 100
-#: Seconds, for the safety net alone; below the time after which a leader that says nothing is replaced.
+#: Seconds, for the safety net alone; less than the time after which a silent leader is replaced.
 SECONDS: Final = 8.0
 #: Larger problems are planned greedily at once.
 MOST_LEAVES: Final = 20_000
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Who wants something: a name, what, and what each machine of a leaf has to give (of each resource)."""
+    """A request: its name, its expression, and the demand on each machine of a leaf (of each resource)."""
 
     name: str
     wants: Expression
@@ -54,7 +54,7 @@ How = Literal["solved", "asked", "large", "nothing", "stopped"]
 
 
 class Lease(NamedTuple):
-    """A leaf that holds machines. request, leaf: numbers in the order given. held: machines by class."""
+    """A leaf with the machines held. request, leaf: numbers in the order given. held: machines by class."""
 
     request: int
     leaf: int
@@ -62,7 +62,7 @@ class Lease(NamedTuple):
 
 
 class Leases(msgspec.Struct, frozen=True):
-    """A plan. how: 'solved', or why it is greedy: 'asked', too 'large', the solver found 'nothing' or was 'stopped'."""
+    """A plan. how: 'solved', or why greedy: 'asked', too 'large', the solver found 'nothing' or was 'stopped'."""
 
     leases: tuple[Lease, ...]
     objective: float
@@ -70,9 +70,9 @@ class Leases(msgspec.Struct, frozen=True):
 
 
 def plan(requests: Sequence[Request], supply: Supply, *, gap: float = 0.0, stopped: bool = False) -> Leases:
-    """The best plan for all together, within `gap` of the best (a share). What it takes is taken from `supply`.
+    """The best plan for all together, within `gap` of the best (a share). The leases are taken from `supply`.
 
-    stopped: it is known that the solver was stopped by the clock; the same plan is made without trying again.
+    stopped: the solver is known to be stopped by the clock; the same plan is made without trying again.
     """
     if not requests:
         return Leases((), 0.0)
@@ -85,7 +85,7 @@ def plan(requests: Sequence[Request], supply: Supply, *, gap: float = 0.0, stopp
 
 
 def one_by_one(requests: Sequence[Request], supply: Supply, *, how: How = "asked") -> Leases:
-    """Each request in turn, as well as can be for itself, with what the earlier ones left. Taken from `supply`."""
+    """Each request in turn, as well as can be for itself, with the rest of earlier requests. Taken from `supply`."""
     made: list[Lease] = []
     objective = 0.0
     for number, request in enumerate(requests):
@@ -98,7 +98,7 @@ def one_by_one(requests: Sequence[Request], supply: Supply, *, how: How = "asked
 
 
 def _settled(requests: Sequence[Request], held: Sequence[list[dict[int, int]]], supply: Supply, how: How) -> Leases:
-    """Without waste, in the order given, taken from what there is."""
+    """The leases without waste, in the order given, taken from the supply."""
     made: list[Lease] = []
     objective = 0.0
     for number, (request, mine) in enumerate(zip(requests, held, strict=True)):
@@ -114,14 +114,14 @@ def _settled(requests: Sequence[Request], held: Sequence[list[dict[int, int]]], 
 
 
 def _trim(wants: Expression, held: list[dict[int, int]]) -> float:
-    """Give back what makes no difference, last leaf first; returns what the rest is worth."""
+    """Give back machines without effect on the value, last leaf first; returns the value of the rest."""
     counts = [sum(there.values()) for there in held]
     worth = value(wants, counts)
     for index, leaf in reversed(list(enumerate(leaves(wants)))):
         had = counts[index]
         if not had:
             continue
-        low, high = 0, had  # nCk has nothing between 0 and k; what LnCk adds grows with each machine
+        low, high = 0, had  # nCk has nothing between 0 and k; LnCk's value grows with each machine
         while low < high:
             counts[index] = middle = 0 if isinstance(leaf, Choose) else (low + high) // 2
             if value(wants, counts) >= worth - 1e-9 * max(1.0, worth):
@@ -152,16 +152,16 @@ _Terms = dict[int, float]
 
 
 class _Program:
-    """Columns (variables) and rows (constraints) as they are made. TetriSched, section 5.1 (algorithm 1)."""
+    """Columns (variables) and rows (constraints) of the program. TetriSched, section 5.1 (algorithm 1)."""
 
     def __init__(self, supply: Supply) -> None:
         self._supply = supply
         self.whole: list[bool] = []
         self.upper: list[float] = []
         self.rows: list[tuple[_Terms, float]] = []
-        """Sums that are at most so much."""
+        """Sums, each with its upper bound."""
         self.equal: list[_Terms] = []
-        """Sums that are 0."""
+        """Sums equal to 0."""
         self.leaves: list[list[dict[int, _Terms]]] = []
         """By request and leaf: machines held, by class."""
         self._uses: dict[tuple[int, int], list[tuple[_Terms, float, tuple[int, ...]]]] = {}
@@ -173,14 +173,14 @@ class _Program:
         return len(self.whole) - 1
 
     def add(self, request: Request) -> _Terms:
-        """What it is worth."""
+        """Enter a request; returns its value."""
         self._demand = request.demand
         self._mine: list[dict[int, _Terms]] = []
         self.leaves.append(self._mine)
         return self._worth(request.wants, None)
 
     def _worth(self, wants: Expression, on: int | None) -> _Terms:
-        """What a part is worth. on: the column that is 1 when it is to hold machines; None: it may as it likes."""
+        """The value of a part. on: the column with 1 when the part is to hold machines; None: the part is free to."""
         match wants:
             case Choose():
                 return self._choose(wants, self._own(on))
@@ -259,7 +259,7 @@ class _Program:
         return dict.fromkeys(total, leaf.v / leaf.k)
 
     def _there(self, leaf: Leaf) -> dict[int, int]:
-        """Classes with room for it when it starts, and for how many."""
+        """Classes with room for a leaf at its start, and the number of machines."""
         first = _first(leaf, self._supply)
         if first is None:
             return {}
@@ -279,7 +279,7 @@ class _Program:
                 self._uses.setdefault((place, number), []).append((terms, most, self._demand))
 
     def room(self) -> Iterator[tuple[_Terms, float]]:
-        """What there is suffices in each slice in which something starts or there is less than before, so in all."""
+        """Rows: the room suffices in each slice with a start or with less room than before, and so in all slices."""
         room = self._supply.free
         for (place, number), uses in self._uses.items():
             if number not in self._starts and (room[place, number] >= room[place, number - 1]).all():
@@ -293,7 +293,7 @@ class _Program:
 
 
 def _optional(wants: Expression) -> bool:
-    """Whether it may hold nothing though it is allowed to hold."""
+    """Whether an expression may hold nothing though allowed to hold."""
     return _optional(wants.of) if isinstance(wants, Scale) else isinstance(wants, Linear | Max | Sum | UpTo)
 
 

@@ -1,7 +1,7 @@
-"""Policies that plan leases for wishes: each cycle all pending jobs anew; only what starts now is carried out.
+"""Policies with plans of leases for wishes: each cycle all pending jobs anew; only starts of now are carried out.
 
-TetriSched (EuroSys'16), sections 3 and 5. What is a machine there is room for one task here. Plans are made on ticks,
-one per cycle, so that they are the same in whichever world; between two of them the last one is followed.
+TetriSched (EuroSys'16), sections 3 and 5. A machine of the paper is room for a task here. Plans are made on ticks, a
+plan per cycle, so plans are the same in emulation and on Kubernetes; until the next plan the last plan is followed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 #: A window has so many slices at most.
 MOST_SLICES: Final = 256
-#: A stage that is to run in one rack is planned for so many of them, those with the most room.
+#: A stage with all tasks in a rack is planned for so many racks, by the most room.
 _MOST_RACKS: Final = 3
-#: What is due on time is worth so much more at once than at the end of the window.
+#: A stage on time is worth so much more at once than at the end of the window.
 _SOONER: Final = 0.1
 
 #: A job and one of its stages.
@@ -40,7 +40,7 @@ Pending: TypeAlias = "tuple[JobState, StageState]"
 
 
 class LeaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What all of them can be set to."""
+    """Settings of all leasing policies."""
 
     cycle_s: Annotated[float, msgspec.Meta(ge=0.05, description="a plan so often, and the length of its slices")] = 4.0
     gap: Annotated[
@@ -57,7 +57,7 @@ class LeaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class Start(msgspec.Struct):
-    """Tasks of a stage that are to start now: so many, on these nodes."""
+    """Tasks of a stage to start now: their number and their nodes."""
 
     nodes: frozenset[str]
     count: int
@@ -65,7 +65,7 @@ class Start(msgspec.Struct):
 
 
 class Later(msgspec.Struct, frozen=True):
-    """What a stage waits for: since when it is known, until when, and what that and what is there now is worth."""
+    """A later start of a stage: its time, its places, their worth, and the worth of the places free now."""
 
     at: int
     later: str
@@ -79,7 +79,7 @@ class _Want(NamedTuple):
     asked: Asked
 
 
-#: The ways of a stage, with what the set of nodes of each is called and how long a task takes there (ms).
+#: The ways of a stage, each with the name of its set of nodes and the time of a task there (ms).
 _Ways = dict[Way, tuple[str, int]]
 
 
@@ -104,7 +104,7 @@ class _Nodes:
                     self.room[there, first:] += np.array(view.demand(container.size), dtype=np.int64)
 
     def members(self, way: Way, size: int) -> list[int]:
-        """Those that the way may use, for tasks of this size."""
+        """Nodes of a way, for tasks of a size."""
         found: list[int] = []
         for (device, rack, barred, _), there in self.kinds.items():
             if way.device in ("", device) and way.rack in ("", rack) and size not in barred:
@@ -112,7 +112,7 @@ class _Nodes:
         return found
 
     def racks(self) -> list[str]:
-        """Those with the most room of the first resource, as many as are planned for."""
+        """Racks with the most room of the first resource, as many as are planned for."""
         free: dict[str, int] = {}
         for (_, rack, _, _), there in self.kinds.items():
             if rack:
@@ -120,7 +120,7 @@ class _Nodes:
         return sorted(free, key=lambda rack: (-free[rack], rack))[:_MOST_RACKS]
 
     def holds(self, members: Sequence[int], demand: Sequence[int], spread: bool) -> int:
-        """How many tasks these nodes hold when nothing else runs there."""
+        """How many tasks some nodes hold when nothing else runs there."""
         total = 0
         for index in members:
             room = self.nodes[index].spec.room
@@ -129,7 +129,7 @@ class _Nodes:
         return total
 
     def takes(self, way: Way, members: Sequence[int], job: JobState, stage: StageState, *, told: bool) -> float | None:
-        """What a task takes on the slowest of these nodes (ms), None without an estimate. told: it is told by node."""
+        """Time of a task on the slowest of some nodes (ms), None without an estimate. told: times are told by node."""
         view = self._view
         usual = view.task_ms(job.id, stage.index)
         if usual is None:
@@ -141,7 +141,7 @@ class _Nodes:
 
 
 def _end(container: ContainerState, view: ClusterView, quantum: int) -> int:
-    """When it ends by its estimate; one that is overdue is given a slice more, again and again."""
+    """Estimated end of a container; an overdue container is given a slice more, again and again."""
     begun = container.started if container.started >= 0 else container.granted
     told = None
     if container.job in view.jobs and container.stage >= 0:
@@ -169,7 +169,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
         self._starts: dict[Key, list[Start]] = {}
         self._later: dict[str, Later] = {}
         self._accepted: dict[str, None] = {}
-        self._ended: SearchEnded | None = None  # what a replay was told of the next plan
+        self._ended: SearchEnded | None = None  # a replay's knowledge of the next plan
 
     @classmethod
     def ahead_ms(cls, params: Any) -> int | None:
@@ -178,7 +178,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
 
     @classmethod
     def unsound(cls, params: Any) -> str | None:
-        """What is wrong with these settings together, or None."""
+        """The mistake in the settings together, or None."""
         ahead = cls.ahead_ms(params) or 0
         slices, least = ahead / (1000 * params.cycle_s), ahead / 1000 / MOST_SLICES
         if slices <= MOST_SLICES:
@@ -199,7 +199,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
     # -- what is heard ----------------------------------------------------------------------------
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """Plan on the first tick of a cycle in which anybody waits."""
+        """Plan on the first tick of a cycle with waiting jobs."""
         if isinstance(event, SearchEnded):
             self._ended = event
             return
@@ -211,7 +211,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
             self._ended = None
 
     def _forget(self, view: ClusterView) -> None:
-        """What is known of jobs and stages of which nothing waits any more."""
+        """Forget jobs and stages without waiting tasks."""
         for name in view.changed():
             job = view.jobs.get(name)
             if job is None:
@@ -230,9 +230,9 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
     # -- the plan ---------------------------------------------------------------------------------
 
     def _plan(self, view: ClusterView) -> None:
-        """Accepted deadlines first, other deadlines, then the rest with what came too late for its deadline.
+        """Accepted deadlines first, other deadlines, then the rest with stages too late for their deadline.
 
-        Apart, because a plan within a tenth of the best could leave out all that is worth a thousandth (section 4.4).
+        Apart, because a plan within a tenth of the best could leave out all stages worth a thousandth (section 4.4).
         """
         stages = [
             (job, stage)
@@ -252,7 +252,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
         self._follow(made, view)
 
     def asks(self, view: ClusterView) -> list[tuple[JobState, StageState, Asked | None]]:
-        """What a plan made now would ask for, by stage; None for what can never be had."""
+        """Expressions of a plan made now, by stage; None for wishes beyond the cluster."""
         stages = [(job, stage) for job in view.waiting.values() for stage in job.open_stages()]
         made = _Plan(self, view, stages)
         found = []
@@ -262,7 +262,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
         return found
 
     def _class(self, job: JobState) -> int:
-        """0: its deadline was accepted, 1: it has one, 2: it has none."""
+        """0: the job's deadline was accepted, 1: the job has a deadline, 2: no deadline."""
         return 0 if job.id in self._accepted else 1 if job.spec.deadline is not None else 2
 
     def _follow(self, made: _Plan, view: ClusterView) -> None:
@@ -281,7 +281,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
     # -- what is done -----------------------------------------------------------------------------
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """What starts now by the plan."""
+        """Suggest the starts of now by the plan."""
         for key, starts in list(self._starts.items()):
             job = view.waiting.get(key[0])
             if job is None or key[1] not in job.open:
@@ -319,7 +319,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
     # -- memory -----------------------------------------------------------------------------------
 
     def dump(self) -> Any:
-        """The last plan, as far as it is not carried out yet, and whose deadlines it keeps."""
+        """The open rest of the last plan, and the jobs with accepted deadlines."""
         starts = [
             [job, stage, [[sorted(each.nodes), each.count, each.spread] for each in there]]
             for (job, stage), there in self._starts.items()
@@ -338,20 +338,20 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
 
 
 def _meets(start: Start, offer: Offer) -> bool:
-    """Whether a node of these is on offer."""
+    """Whether a node of the start is on offer."""
     return offer.nodes is None or any(node.spec.id in start.nodes for node in offer.nodes)
 
 
 def _starts(slices: int) -> list[int]:
-    """In which slices of the window something may start: 0, 1, 2, 3, 4, 6, 8, 12, 16, ...
+    """Slices of the window for starts: 0, 1, 2, 3, 4, 6, 8, 12, 16, ...
 
-    What is far is planned roughly, for it is planned anew in each cycle until it is near.
+    Far starts are planned roughly, for each cycle plans anew until a start is near.
     """
     return sorted({0, *(base << k for base in (1, 3) for k in range(slices.bit_length()) if base << k < slices)})
 
 
 class _Plan:
-    """One plan in the making."""
+    """A plan in the making."""
 
     def __init__(self, policy: Leasing, view: ClusterView, stages: Sequence[Pending]) -> None:
         ahead = policy.ahead_ms(policy.params)
@@ -361,7 +361,7 @@ class _Plan:
         self._times = [view.now + quantum * number for number in _starts(self._slices)] if self._in_time else None
         self._nodes = _Nodes(view, self._slices, quantum)
         self._racks = self._nodes.racks()
-        self._left = self._nodes.room[:, 0, :].copy()  # now, as this plan uses it up
+        self._left = self._nodes.room[:, 0, :].copy()  # room left now, used up by the plan
         self._sets: dict[str, list[int]] = {}
         self._single: set[str] = set()
         self._ways = {(job.id, stage.index): self._ways_of(job, stage) for job, stage in stages}
@@ -372,7 +372,7 @@ class _Plan:
         self.accepted: list[str] = []
 
     def lease(self, stages: Sequence[Pending], *, on_time: bool, stopped: bool) -> list[Pending]:
-        """Plan these stages on the room that is left, and keep their leases; returns the stages that got none."""
+        """Plan stages on the room left, and keep their leases; returns the stages without leases."""
         wants = [_Want(job, stage, asked) for job, stage in stages if (asked := self.ask(job, stage, on_time=on_time))]
         requests = [Request(f"{job.id}/{stage.index}", asked.wants, stage.demand) for job, stage, asked in wants]
         if self._params.search == "one_by_one":
@@ -406,7 +406,7 @@ class _Plan:
     # -- what is asked for ------------------------------------------------------------------------
 
     def ask(self, job: JobState, stage: StageState, *, on_time: bool) -> Asked | None:
-        """What a stage wants, to end by its deadline or as it goes; None: nothing of it would be worth anything."""
+        """The wants of a stage, to end by its deadline or as soon as possible; None: nothing is worth anything."""
         wishes = job.spec.wishes
         value = 1.0 if wishes is None else wishes.value
         there = self._ways[job.id, stage.index]
@@ -418,7 +418,7 @@ class _Plan:
         return ask(there, tasks, gang=gang, starts=self._times, worth=worth)
 
     def _ways_of(self, job: JobState, stage: StageState) -> _Ways:
-        """Ways that can ever be had; anywhere when none of those wished for can, unless preferences are hard."""
+        """Ways within the cluster; anywhere when no wished way is, unless preferences are hard."""
         wishes = job.spec.wishes
         found: _Ways = {}
         wished = ways(wishes, self._racks_of(job, stage) or self._racks, self._params.preferences)
@@ -429,7 +429,7 @@ class _Plan:
         return found
 
     def _enter(self, way: Way, job: JobState, stage: StageState, found: _Ways) -> None:
-        """Note a way, if there could ever be room for it."""
+        """Note a way, if there could ever be room for the stage."""
         view, nodes = self._view, self._nodes
         members = nodes.members(way, stage.size)
         if nodes.holds(members, stage.demand, way.spread) < (stage.waiting if job.waits_whole(stage) else 1):
@@ -441,7 +441,7 @@ class _Plan:
         found[way] = name, self._quantum if ms is None else max(1, round(ms))
 
     def _racks_of(self, job: JobState, stage: StageState) -> list[str]:
-        """Where tasks of the stage run: the rack that the others have to be in."""
+        """The rack with running tasks of the stage: the waiting tasks have to be there."""
         if not stage.running:
             return []
         view = self._view
@@ -449,7 +449,7 @@ class _Plan:
         return list(dict.fromkeys(rack for node in there if (rack := view.nodes[node].spec.rack)))[:1]
 
     def _affordable(self, job: JobState, there: list[Way], wishes: Wishes | None) -> list[Way]:
-        """Ways by which all tasks together take no longer than the budget; the shortest if none is."""
+        """Ways with all tasks together within the budget; the shortest way if no way is."""
         if wishes is None or wishes.budget_ms is None:
             return there
         budget, view = wishes.budget_ms, self._view
@@ -459,7 +459,7 @@ class _Plan:
         return within or [min(there, key=lambda way: way.slowdown)]
 
     def _on_time(self, job: JobState, stage: StageState, value: float) -> Callable[[Way, int], float]:
-        """The whole value until the deadline, less what comes after the stage, and nothing later."""
+        """The whole value until the deadline, less the time of later stages, and nothing after."""
         view = self._view
         assert job.spec.deadline is not None
 
@@ -477,7 +477,7 @@ class _Plan:
         return worth
 
     def _as_it_goes(self, job: JobState, value: float, longest: int) -> Callable[[Way, int], float]:
-        """Linearly less the later it ends (best effort); more for who has waited, so that nobody waits for ever."""
+        """Linearly less the later the end (best effort); more for jobs that have waited, so nobody waits for ever."""
         now, window = self._view.now, self._quantum * self._slices
         aged = value * (1 + (now - job.submitted) / max(window, 1000))
         reach = window + longest + self._quantum
@@ -490,7 +490,7 @@ class _Plan:
     # -- what comes of it -------------------------------------------------------------------------
 
     def _start(self, want: _Want, mine: Sequence[Lease]) -> bool:
-        """Of these leases the tasks that start now get their nodes; returns whether there are any."""
+        """Give nodes to the tasks with a start now; returns whether there are any."""
         job, stage, asked = want
         wanted, starts = list(leaves(asked.wants)), []
         for lease in mine:
@@ -506,7 +506,7 @@ class _Plan:
         return bool(starts)
 
     def _nodes_for(self, stage: StageState, lease: Lease, way: Way, *, gang: bool) -> tuple[list[str], int]:
-        """Nodes with room for it now: in order of arrival, for a gang those with the most room first."""
+        """Nodes with room now: in order of arrival, for a gang the most room first."""
         demand = np.array(stage.demand, dtype=np.int64)
         asked = demand > 0
         found: list[str] = []
@@ -530,7 +530,7 @@ class _Plan:
         return found, total
 
     def _wait(self, want: _Want, mine: Sequence[Lease]) -> None:
-        """What the stage waits for, beside what the plan leaves to it now."""
+        """Note the stage's later start, compared with the places left to the stage now."""
         job, stage, asked = want
         there = self._supply.count(stage.demand)[:, 0]
         wanted = list(leaves(asked.wants))

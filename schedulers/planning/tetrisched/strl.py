@@ -1,8 +1,8 @@
-"""STRL, the language in which a job says what it would like and what that is worth to it: as data and as text.
+"""STRL, the language of a job's wishes and their worth: as data and as text.
 
 alsched (SoCC'12) and TetriSched (EuroSys'16), section 4. A leaf wants machines of a set over a time; operators combine
-values. Times are whole numbers of one unit, counted from a common 0; values are numbers from 0 on. `upto` is ours: a
-stage that may start piecemeal.
+values. Times are whole numbers of a common unit, counted from a common 0; values are numbers from 0 on. `upto` is ours:
+a stage with leave to start piecemeal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEEPEST: Final = 50
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """Machines of a set for [start, start + dur). start None: now; dur None: one slice (alsched has neither)."""
+    """Machines of a set for [start, start + dur). start None: now; dur None: a slice (alsched has neither)."""
 
     set: str
     k: int
@@ -39,13 +39,13 @@ class Linear(Leaf, frozen=True):
 
 
 class Max(msgspec.Struct, frozen=True):
-    """At most one operand holds machines; the value is that operand's (STRL's max)."""
+    """At most a single operand holds machines; the value is the operand's (STRL's max)."""
 
     of: tuple[Expression, ...]
 
 
 class Min(msgspec.Struct, frozen=True):
-    """The value is that of the least operand (STRL's min)."""
+    """The value is the least operand's (STRL's min)."""
 
     of: tuple[Expression, ...]
 
@@ -57,21 +57,21 @@ class Sum(msgspec.Struct, frozen=True):
 
 
 class UpTo(msgspec.Struct, frozen=True):
-    """A sum whose leaves together hold k machines at most, whenever."""
+    """A sum with at most k machines in all its leaves together, whenever."""
 
     k: int
     of: tuple[Expression, ...]
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """Worth so many times what `of` is."""
+    """Worth `by` times the worth of `of`."""
 
     by: float
     of: Expression
 
 
 class Barrier(msgspec.Struct, frozen=True):
-    """Worth `at` when `of` is worth that or more, else 0."""
+    """Worth `at` when `of` is worth as much or more, else 0."""
 
     at: float
     of: Expression
@@ -89,7 +89,7 @@ _NUMBER: Final = {"upto": "k", "scale": "by", "barrier": "at"}
 
 
 class InvalidExpression(SchedulerError, UserError):
-    """An expression that makes no sense; line and column (from 1) where it was text."""
+    """An expression without sense; line and column (from 1) where given as text."""
 
     def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
         self.line, self.column, self.what = line, column, message
@@ -111,7 +111,7 @@ def leaves(expression: Expression) -> Iterator[Leaf]:
 
 
 def value(expression: Expression, held: Sequence[int]) -> float:
-    """What it is worth when its leaves, in the order written, hold so many machines."""
+    """The worth of an expression with so many machines held by its leaves, in the order written."""
     return _value(expression, iter(held))
 
 
@@ -140,9 +140,9 @@ _TOLERANCE: Final = 1e-9
 
 
 def read(data: Any) -> Expression:
-    """An expression as data, a mapping of one key each, as in `{max: [{nCk: {set: gpu, k: 2, v: 8}}]}`.
+    """An expression as data, a mapping of a single key each, as in `{max: [{nCk: {set: gpu, k: 2, v: 8}}]}`.
 
-    Raises InvalidExpression, with the keys down to what is wrong in front.
+    Raises InvalidExpression, with the keys down to the mistake in front.
     """
     return _read(data, "", [])
 
@@ -210,7 +210,7 @@ def _is_number(value: Any) -> bool:
 
 
 def write(expression: Expression, *, indent: str | None = None) -> str:
-    """The text that `parse` reads. indent: for an operator's parts on lines of their own; None for one line."""
+    """The text for `parse`. indent: for an operator's parts on lines of their own; None for a single line."""
     return _write(expression, indent, 0)
 
 
@@ -259,7 +259,7 @@ def parse(text: str) -> Expression:
     """An expression as text, as in `max(nCk(gpu, k=2, start=0, dur=2, v=8), nCk(any, k=2, v=3))`; `#` begins a comment.
 
     `scale(4, e)`, `barrier(6, e)` and `upto(8, e, e)` begin with their number. Raises InvalidExpression with line,
-    column and what was expected there.
+    column and the words expected there.
     """
     return _Parser(text).whole()
 

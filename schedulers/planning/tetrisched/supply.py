@@ -1,4 +1,4 @@
-"""What there is to plan with: machines in sets, in classes that no set tells apart, and their room over time."""
+"""Machines to plan with: in sets, in classes alike for all sets, and their room over time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 class Supply:
-    """Machines over the slices in which something may start.
+    """Machines over the slices of a window.
 
-    sets: which machines are in each. room: [machines, slices, resources], what is free of each at the beginning of each
-    slice; it never shrinks from slice to slice, as what runs ends and nothing else comes. quantum: length of a slice,
-    now: when the first begins. single: sets of which a machine takes one task of a leaf at most.
+    sets: machines by the set's name. room: [machines, slices, resources], free amounts at the beginning of each slice;
+    room never shrinks from slice to slice, as running tasks end and nothing else comes. quantum: length of a slice,
+    now: beginning of the first slice. single: sets with at most a single task of a leaf per machine.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Supply:
         self.free = np.array([room[members].sum(axis=0) for members in self.classes]).reshape(
             len(self.classes), self.slices, room.shape[2]
         )
-        """[classes, slices, resources]: what is free in all, to be taken by `take`."""
+        """[classes, slices, resources]: free amounts in all, to be taken by `take`."""
         self._counts: dict[tuple[tuple[int, ...], bool], Ints] = {}
 
     def count(self, demand: Sequence[int], *, single: bool = False) -> Ints:
-        """[classes, slices]: how many tasks that ask for so much there is room for, each whole on one machine.
+        """[classes, slices]: how many tasks of a demand there is room for, each whole on a machine.
 
-        single: one on a machine at most.
+        single: at most a single task on a machine.
         """
         asked = [(index, amount) for index, amount in enumerate(demand) if amount]
         key = (tuple(demand), single)
@@ -63,14 +63,14 @@ class Supply:
         return fitting
 
     def slice_of(self, start: int) -> int | None:
-        """The slice that begins then; None outside the window. Between two beginnings it is the later one."""
+        """The slice with this beginning; None outside the window. Between two beginnings the later slice counts."""
         number = -(-(start - self.now) // self.quantum)  # a start between two beginnings waits for the later one
         return number if start >= self.now and number < self.slices else None
 
     def last(self, first: int, dur: int) -> int:
-        """One past the last slice of the window that a lease of this length touches."""
+        """Behind the last slice of the window touched by a lease of some length."""
         return min(self.slices, first + -(-dur // self.quantum))
 
     def take(self, place: int, first: int, last: int, demand: Sequence[int], count: int) -> None:
-        """So many tasks are on a class in these slices."""
+        """Put so many tasks on a class from slice `first` to before `last`."""
         self.free[place, first:last] -= count * np.array(demand, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""From plain wishes to STRL: the ways in which a stage may run, and the expression that says what each is worth.
+"""From plain wishes to STRL: the ways to run a stage, and the expression with the worth of each way.
 
 TetriSched (EuroSys'16), section 4.4 and table 1: a way is a set of nodes with a run time; a gang takes all its nodes or
 none (nCk), any other stage as many as there are (LnCk), in each slice of the window.
@@ -17,7 +17,7 @@ ANY: Final = "any"
 
 
 class Way(NamedTuple):
-    """One way to run a stage. alone: not together with other ways (all tasks in one rack)."""
+    """A way to run a stage. alone: not together with other ways (all tasks in the same rack)."""
 
     device: str = ""
     rack: str = ""
@@ -40,9 +40,9 @@ class Way(NamedTuple):
 
 
 def ways(wishes: Wishes | None, racks: Sequence[str], preferences: str = "soft") -> list[Way]:
-    """What will do, in the order written; anywhere when nothing is said. racks: in which one of them all tasks may be.
+    """Wished ways, in the order written; anywhere without wishes. racks: candidates where all tasks share a rack.
 
-    preferences: 'soft' all of these, 'hard' the one that is worth most, 'none' as if nothing were said.
+    preferences: 'soft' all wished ways, 'hard' the way with the most worth, 'none' as if there were no wishes.
     """
     prefer = wishes.prefer if wishes is not None and preferences != "none" else ()
     if preferences == "hard" and prefer:
@@ -72,10 +72,10 @@ def ask(
     starts: Collection[int] | None,
     worth: Callable[[Way, int], float],
 ) -> Asked | None:
-    """So many tasks of a stage in any of these ways; None where nothing is worth anything.
+    """So many tasks of a stage in any of some ways; None where nothing is worth anything.
 
-    there: the ways, each with the name of its set of nodes and for how long tasks run there. starts: when they may
-    start, None: now, in space alone (alsched). worth: all of them, by when they end (0 in space alone).
+    there: the ways, each with the name of its set of nodes and the time of a task there. starts: possible times of the
+    start, None: now, in space alone (alsched). worth: of all tasks, by the time of their end (0 in space alone).
     """
     kind = Choose if gang else Linear
     together: list[tuple[Way, Expression]] = []

@@ -1,7 +1,7 @@
 """Critical Path On a Processor. Source: Topcuoglu, Hariri, Wu, TPDS 13(3), 2002, section 4.2.
 
-The paper is silent on ties: they go to the lowest task and the lowest machine. It has one entry task; with several the
-path begins at that of highest priority.
+The paper is silent on ties: here the lowest task and the lowest machine win. The paper has a single entry task; with
+several the path begins at the entry task of highest priority.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from schedulers.planning.unrelated.timelines import Plan, Timelines
 
 
 def cpop(instance: Instance) -> Plan:
-    """Ready tasks by length of the path through them; those of the critical path on one machine, others where first."""
+    """Ready tasks by length of the path through them; the critical path on a machine of its own, others where first."""
     lines, priorities = Timelines(instance), _priorities(instance)
     path = set(critical_path(instance))
     machine_of_path = critical_machine(instance)
@@ -28,7 +28,7 @@ def cpop(instance: Instance) -> Plan:
 
 
 def critical_path(instance: Instance) -> list[int]:
-    """From an entry task on, each time the child with the longest path through it."""
+    """From an entry task on, each time the child on the longest path."""
     priorities = _priorities(instance)
     digits = max(priorities) or 1.0
 
@@ -42,7 +42,7 @@ def critical_path(instance: Instance) -> list[int]:
 
 
 def critical_machine(instance: Instance) -> int:
-    """The machine on which the critical path takes least."""
+    """The machine with the least time for the critical path."""
     return int(instance.times[critical_path(instance)].sum(axis=0).argmin())
 
 

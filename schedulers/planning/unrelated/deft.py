@@ -1,8 +1,8 @@
 """DEFT: the earliest finish with at most one copied parent. Source: LACHESIS (arXiv 2103.06980), equations 9 to 11.
 
-As printed, the start of a task in equation 2 and the end of one with a copy in equation 10 leave out that the machine
-must be free, and the copy's own time; the text needs both, and they are in here. A copy is made only if the task ends
-sooner by it. Of equal ends the paper says nothing: no copy goes first, then the lowest parent, then the lowest machine.
+As printed, the start of a task in equation 2 and the end of a task with a copy in equation 10 leave out the wait for a
+free machine, and the copy's own time; the text needs both, and both are in here. A copy is made only if the task then
+ends sooner. Of equal ends the paper says nothing: no copy goes first, then the lowest parent, then the lowest machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ORDERS: Final[Mapping[str, Callable[[Instance], Sequence[float]]]] = MappingProx
 
 
 class Choice(msgspec.Struct, frozen=True, gc=False):
-    """Where a task goes. parent: the one that is copied there first, at `copy_start`; None: none is."""
+    """A task's machine and times. parent: the parent copied there first, at `copy_start`; None: no copy."""
 
     end: float
     machine: int
@@ -44,9 +44,9 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
 def deft(
     instance: Instance, priorities: Sequence[float] | None = None, *, insertion: bool = False, copies: bool = True
 ) -> Plan:
-    """Ready tasks by priority, each where it ends first, with or without a copy of one parent.
+    """Ready tasks by priority, each on the machine of its earliest end, with or without a copy of a parent.
 
-    priorities: one per task, the highest first; LACHESIS's upward rank if None (HighRankUp-DEFT). insertion: idle
+    priorities: per task, the highest first; LACHESIS's upward rank if None (HighRankUp-DEFT). insertion: idle
     stretches between tasks are used; the paper's `avail` appends. copies: False leaves them out (EFT).
     """
     lines = Timelines(instance)
@@ -56,7 +56,7 @@ def deft(
 
 
 def place(lines: Timelines, task: int, choice: Choice) -> None:
-    """Place a task as was chosen for it, and before it the copy."""
+    """Place a task as chosen, and before the task its copied parent."""
     if choice.parent is not None:
         lines.place(choice.parent, choice.machine, choice.copy_start)
     lines.place(task, choice.machine, choice.start)
@@ -65,9 +65,9 @@ def place(lines: Timelines, task: int, choice: Choice) -> None:
 def choose(
     lines: Timelines, task: int, *, insertion: bool = False, runs: float = math.inf, only: int | None = None
 ) -> Choice:
-    """The choice for one task whose parents are placed (equation 11). O(parents x machines) array steps.
+    """The choice for a task behind its placed parents (equation 11). O(parents x machines) array steps.
 
-    runs: how often a task may run, copies included. only: the one machine that it may have; without insertion.
+    runs: how often a task may run, copies included. only: the single machine allowed; without insertion.
     """
     times = lines.instance.times[task]
     if only is not None:
@@ -85,7 +85,7 @@ def choose(
 
 
 def _copied_behind(lines: Timelines, times: Floats, parent: int, others: Floats, best: Choice) -> Choice:
-    """The better of the best so far and of this parent copied first, both behind all that is there (equation 10)."""
+    """The better of the best so far and of a parent copied first, both behind all placed runs (equation 10)."""
     copies = np.maximum(lines.free, lines.ready(parent))
     starts = np.maximum(copies + lines.instance.times[parent], others)
     ends = starts + times
@@ -97,7 +97,7 @@ def _copied_behind(lines: Timelines, times: Floats, parent: int, others: Floats,
 
 
 def _copied(lines: Timelines, task: int, parent: int, others: Floats, best: Choice) -> Choice:
-    """The same with idle stretches. What comes behind the copy needs no other room than if it were not there."""
+    """The same with idle stretches. The task behind the copy needs no other room than without a copy."""
     ready, times = lines.ready(parent), lines.instance.times
     least = np.maximum(ready + times[parent], others) + times[task]
     for machine in np.flatnonzero(least < best.end).tolist():

@@ -1,13 +1,13 @@
 """Duplication First, Reduction Next. Source: Park, Shirazi, Marquis, IPPS 1997 (algorithm DFRN, section 4).
 
-Made for equal machines without end; optimal there where the DAG is a tree. The paper is silent on ties; they go to the
-lowest task and the lowest machine. What is ours, as the paper has no unlike or too few machines:
+Made for equal machines without end; optimal there where the DAG is a tree. The paper is silent on ties; here the lowest
+task and the lowest machine win. Ours, as the paper has no unlike or too few machines:
 
-- Heavy is meant by mean times. Of unused machines that is taken on which the copied prefix and the task end first.
-- When no machine is unused, the task goes where it would end first, behind all that is there, and parents are copied
-  there and dropped again as for a join.
-- A task that would end sooner elsewhere without any copy goes there, so that copies never lengthen a plan. On equal
-  machines without end that happens as well, though rarely (9 tasks of 1,500 random DAGs).
+- Heavy is meant by mean times. Of unused machines the copied prefix and the task take the machine of their first end.
+- When no machine is unused, the task goes to the machine of its first end, behind all placed runs, and parents are
+  copied there and dropped again as for a join.
+- A task with a sooner end elsewhere without any copy goes there, so copies never lengthen a plan. On equal machines
+  without end this happens as well, though rarely (9 tasks of 1,500 random DAGs).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from schedulers.planning.unrelated.timelines import Plan, Timelines
 
 
 def dfrn(instance: Instance, *, copies: bool = True) -> Plan:
-    """Tasks level by level, heavier first: behind their critical parent, with copies of those that it waits for.
+    """Tasks level by level, heavier first: behind their critical parent, with copies of late ancestors.
 
-    copies: False leaves them out; then each goes where it ends first.
+    copies: False leaves copies out; then each task goes to the machine of its first end.
     """
     lines = Timelines(instance)
     for task in by_level(instance):
@@ -35,7 +35,7 @@ def dfrn(instance: Instance, *, copies: bool = True) -> Plan:
 
 
 def _copied(before: Timelines, task: int, soonest: int) -> Timelines:
-    """The plan with one more task and the copies for it. soonest: the machine where it ends first without any."""
+    """The plan with a task more and its copies. soonest: the machine of the task's first end without copies."""
     lines = before.branch()
     parents = [parent for parent, _ in lines.instance.parents[task]]
     machine = _behind(lines, _by_arrival(lines, task, parents)[0], task) if parents else _unused(lines, [], task)
@@ -54,7 +54,7 @@ def by_level(instance: Instance) -> list[int]:
 
 
 def _by_arrival(lines: Timelines, task: int, parents: Sequence[int]) -> list[int]:
-    """Parents by when their message comes if it has to travel, from their earliest end, the latest first."""
+    """Parents by the arrival of a travelling message, from their earliest end, the latest first."""
     rate = lines.instance.mean_rate
     data = dict(lines.instance.parents[task])
     arrival = {parent: min(end for _, end in lines.runs[parent]) + data[parent] / rate for parent in parents}
@@ -62,7 +62,7 @@ def _by_arrival(lines: Timelines, task: int, parents: Sequence[int]) -> list[int
 
 
 def _behind(lines: Timelines, parent: int, task: int) -> int | None:
-    """The machine that the parent is last on, or an unused one with a copy of all up to it; None: there is neither."""
+    """The machine with the parent at its end, or an unused machine with a copy of all up to it; None: neither."""
     there, end = min(lines.runs[parent], key=lambda run: (run[1], run[1] < lines.free[run[0]], run[0]))
     if end == lines.free[there]:
         return there
@@ -75,7 +75,7 @@ def _behind(lines: Timelines, parent: int, task: int) -> int | None:
 
 
 def _unused(lines: Timelines, prefix: Sequence[int], task: int) -> int | None:
-    """The unused machine on which these tasks, and then that one, end first."""
+    """The unused machine of the first end for a prefix of tasks and then a task."""
     used = {p.machine for p in lines.placements}
     ends = [
         (_laid(lines, [*prefix, task], machine)[-1][1], machine)
@@ -86,10 +86,10 @@ def _unused(lines: Timelines, prefix: Sequence[int], task: int) -> int | None:
 
 
 def _duplicate(lines: Timelines, task: int, machine: int) -> None:
-    """Copy what the task waits for to its machine, and drop again what does not help.
+    """Copy the task's late ancestors to its machine, and drop copies without effect.
 
-    A copy has to end before its data can come from elsewhere, and before that of the decisive parent comes: of those
-    that are not there the one whose data comes last. So the task never starts later than without copies.
+    A copy has to end before its data can come from elsewhere, and before the data of the decisive parent: of the
+    parents elsewhere the parent with the last data. So the task never starts later than without copies.
     """
     instance = lines.instance
     tasks = _missing(lines, task, machine, set())
@@ -110,7 +110,7 @@ def _duplicate(lines: Timelines, task: int, machine: int) -> None:
 
 
 def _missing(lines: Timelines, task: int, machine: int, seen: set[int]) -> list[int]:
-    """Duplication first: ancestors that do not run there, parents before children, the latest message first."""
+    """Duplication first: ancestors without a run there, parents before children, the latest message first."""
     made = []
     for parent in _by_arrival(lines, task, [parent for parent, _ in lines.instance.parents[task]]):
         if parent not in seen and not lines.runs_on(parent, machine):
@@ -120,7 +120,7 @@ def _missing(lines: Timelines, task: int, machine: int, seen: set[int]) -> list[
 
 
 def _laid(lines: Timelines, tasks: Sequence[int], machine: int) -> list[tuple[int, float]]:
-    """When each of these would end if they were appended to a machine one after another."""
+    """The end of each task if all were appended to a machine in sequence."""
     instance, at = lines.instance, float(lines.free[machine])
     ends: dict[int, float] = {}
     for task in tasks:

@@ -1,6 +1,6 @@
 """Dynamic Level Scheduling. Source: Sih and Lee, TPDS 4(2), 1993, sections III and IV (generalised dynamic level 1).
 
-Machines are appended to. The paper is silent on ties: they go to the lowest task and then the lowest machine.
+Machines are appended to. The paper is silent on ties: here the lowest task and then the lowest machine win.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from schedulers.planning.unrelated.timelines import Plan, Timelines
 def dls(instance: Instance) -> Plan:
     """Always the ready task and machine of the highest dynamic level.
 
-    That is the static level (the longest way to the end by median times, without transfers), less the start that is
-    possible there, plus what the machine is faster than the median.
+    Dynamic level: the static level (the longest way to the end by median times, without transfers), less the earliest
+    start there, plus the median time less the machine's.
     """
     medians = np.median(instance.times, axis=1)
     levels = np.array(static_levels([float(x) for x in medians], instance))

@@ -1,8 +1,8 @@
 """Earliest Task First. Source: Hwang, Chow, Anger, Lee, SIAM J. Computing 18(2), 1989.
 
-Made for equal machines: it asks when a task could start and not how long it takes, so that unlike ones suit it badly.
-Of equal starts the paper takes the task of higher static level; that is by mean times here. Then the lowest task and
-the lowest machine.
+Made for equal machines: the start of a task counts and not its time, so unlike machines suit the planner badly. Of
+equal starts the paper takes the task of higher static level, by mean times here. Then the lowest task and the lowest
+machine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The shortest plan of a tiny DAG on unlike machines, with or without copies, by trying everything.
 
-It is what planners and known answers are held against.
+Planners and known answers are held against this optimum.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ def shortest_makespan(
     """The optimum, or None if the budget did not suffice to find it.
 
     Some optimal plan starts everything as soon as its machine and its data allow, so all orders of starts are tried,
-    and given up once a bound says that they end no sooner than the best so far. copies: tasks may run on several
-    machines. known: the makespan of a plan that somebody has; only shorter ones are looked for. Raises InvalidPlan for
-    more than MOST_TASKS tasks.
+    and given up once a bound is no better than the best so far. copies: tasks may run on several machines. known: the
+    makespan of a known plan; only shorter plans are looked for. Raises InvalidPlan for more than MOST_TASKS tasks.
     """
     if instance.tasks > MOST_TASKS:
         raise InvalidPlan(f"{instance.tasks} tasks are too many to try all (at most {MOST_TASKS})")
@@ -50,13 +49,13 @@ class _Search:
         self._tails = [0.0] * instance.tasks
         for task in reversed(instance.order):
             self._tails[task] = max((self._least[c] + self._tails[c] for c, _ in instance.children[task]), default=0.0)
-        #: Per task its end on each machine that it has been placed on.
+        #: Per task its end on each of its machines.
         self._ends: list[dict[int, float]] = [{} for _ in range(instance.tasks)]
         self._free = [0.0] * instance.machines
         self._seen: set[tuple[object, ...]] = set()
 
     def go_on(self, now: float) -> None:
-        """now: the last start; nothing starts before it any more."""
+        """now: the last start; nothing starts before `now` any more."""
         self.budget -= 1
         if self.budget <= 0 or not self._may_help(now) or not self._is_new(now):
             return
@@ -96,7 +95,7 @@ class _Search:
         return bool(busy + todo < self.best * len(self._free))
 
     def _options(self, now: float) -> Iterator[tuple[float, float, int, int]]:
-        """(bound, start, task, machine) of what could run next: tasks, and copies by which some data comes sooner."""
+        """(bound, start, task, machine) of possible next runs: tasks, and copies with an effect on arrivals of data."""
         for task, ends in enumerate(self._ends):
             if all(self._ends[parent] for parent, _ in self._instance.parents[task]):
                 for machine in range(len(self._free)):
@@ -114,7 +113,7 @@ class _Search:
         return min(end + data * self._delays[there][machine] for there, end in self._ends[task].items())
 
     def _helps(self, task: int, machine: int, end: float) -> bool:
-        """Whether data of a copy that ends then would be anywhere sooner for a child to come."""
+        """Whether data of a copy with such an end would be anywhere sooner for a child to come."""
         return any(
             end + data * self._delays[machine][there] < self._arrival(task, data, there)
             for child, data in self._instance.children[task]
@@ -123,11 +122,11 @@ class _Search:
         )
 
     def _is_open(self, task: int) -> bool:
-        """Whether somebody may still take this task's data."""
+        """Whether a child may still take the task's data."""
         return any(not self._ends[c] or self._is_open(c) for c, _ in self._instance.children[task])
 
     def _is_new(self, now: float) -> bool:
-        """Whether this has not been reached in another order: what is placed where, as far as it still counts."""
+        """Whether the state is new: placed runs, as far as they still count, not reached in another order."""
         placed = tuple(
             tuple(sorted(ends.items())) if self._is_open(task) else bool(ends) for task, ends in enumerate(self._ends)
         )

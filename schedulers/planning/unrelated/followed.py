@@ -1,4 +1,4 @@
-"""Plans of DAGs on unlike machines that are made ahead, and followed."""
+"""Plans of DAGs on unlike machines, made ahead and followed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from schedulers.kit.forecast import Floats, Forecast
     from schedulers.planning.unrelated.timelines import Placement, Plan
 
-#: Where a task may not run it takes so many times as long as anywhere else, as far as a planner is told.
+#: Told to planners: on barred nodes a task takes so many times as long as anywhere else.
 _NEVER: Final = 1e3
 
 
@@ -38,7 +38,7 @@ class Item(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run of an item on a node. sake: the place in the plan of the first run there that takes the copy's output."""
+    """A run of an item on a node. sake: the place in the plan of the first run there to take the copy's output."""
 
     item: int
     node: str
@@ -47,11 +47,11 @@ class Run(NamedTuple):
 
 
 class Followed(Lined, NeedsEstimates):
-    """Lays out all jobs that come in one instant as one DAG, behind what there is, and follows that plan.
+    """Lays out all jobs of the same instant as a single DAG, behind earlier work, and follows the plan.
 
-    Each node is one machine, or as many as it can run of the largest task at once. What has to be assigned anew (after
-    a failure, say) is planned anew. Copies are made as they were planned, where copies are on. placer: for gangs, and
-    for what a plan put where it may not run.
+    Each node is a machine, or as many machines as it can run of the largest task at once. Tasks to be assigned anew
+    (after a failure, say) are planned anew. Copies are made as planned, where copies are on. placer: for gangs, and for
+    tasks planned on a node barred to them.
     """
 
     follows = True
@@ -62,7 +62,7 @@ class Followed(Lined, NeedsEstimates):
 
     @abstractmethod
     def plan(self, layout: Layout, most: int, view: ClusterView) -> Plan:
-        """Of all that is to be assigned now, with at most so many runs of a task if that can be."""
+        """The plan of all tasks to be assigned now, with at most so many runs of a task if possible."""
 
     def assign(self, jobs: Sequence[JobState], forecast: Forecast, view: ClusterView) -> Iterable[str]:
         """See Lined.assign. A gang is assigned as a whole where its tasks end first together."""
@@ -74,7 +74,7 @@ class Followed(Lined, NeedsEstimates):
         return dict.fromkeys(job.id for job, _ in never)
 
     def _items(self, jobs: Sequence[JobState], forecast: Forecast) -> tuple[list[Item], Left]:
-        """The tasks without turns, and the stages of which there are some that cannot have any now."""
+        """The tasks without turns, and the stages with tasks that cannot have turns now."""
         items: list[Item] = []
         never: Left = {}
         for job in jobs:
@@ -88,7 +88,7 @@ class Followed(Lined, NeedsEstimates):
         return items, never
 
     def _follow(self, runs: Sequence[Run], layout: Layout, forecast: Forecast) -> Left:
-        """Turns in the order of the plan's starts; returns stages that could have none."""
+        """Turns in the order of the plan's starts; returns stages left without turns."""
         turns: dict[int, Turn] = {}
         never: Left = {}
         copied: dict[int, list[tuple[int, int]]] = {}
@@ -103,7 +103,7 @@ class Followed(Lined, NeedsEstimates):
                     never |= {} if fits else {key: None}
             elif not run.copy or forecast.may_run(stage, run.node):
                 node = run.node
-                if not forecast.may_run(stage, node):  # as far as the planner was told, it takes very long there
+                if not forecast.may_run(stage, node):  # the planner was told of a very long time there
                     choice = self._placer.choose(job, stage, forecast, 1)
                     node = node if choice is None else choice.node
                 number, size, after = self.lines.next, stage.size, tuple(copied.get(place, ()))
@@ -120,7 +120,7 @@ class Followed(Lined, NeedsEstimates):
 
 
 def _hangs_on(job: JobState, stage: int, never: Left) -> bool:
-    """Whether a parent of the stage is among these."""
+    """Whether a parent of the stage is among the stages without turns."""
     return any((job, parent) in never for parent in job.spec.stages[stage].above)
 
 
@@ -142,7 +142,7 @@ class Layout:
         )
 
     def _edges(self, child: Item) -> Iterator[tuple[int, int, float]]:
-        """Between all planned tasks of a stage and those of its parents, with bytes."""
+        """Edges between all planned tasks of a stage and its parents' tasks, with bytes."""
         job, stage = child.job, child.stage
         children = [index for task in range(stage.tasks) if (index := self._at(job, stage.index, task)) is not None]
         for edge in job.spec.stages[stage.index].edges:
@@ -156,7 +156,7 @@ class Layout:
         return self._index.get((job.id, stage, task))
 
     def runs(self, plan: Plan, most: int) -> list[Run]:
-        """What was planned, by start, with at most so many runs of a task."""
+        """The planned runs, by start, with at most so many runs of a task."""
         placements = plan.placements
         where: dict[int, list[str]] = {}
         for placed in sorted(placements, key=lambda p: p.copy):
@@ -178,7 +178,7 @@ class Layout:
         return [run._replace(sake=None if run.sake is None else last - run.sake) for run in reversed(kept)]
 
     def _order(self, placements: Sequence[Placement], where: Mapping[int, Sequence[str]]) -> list[int]:
-        """By start, but behind the first run that is left of each parent: who is served first must wait for nobody."""
+        """By start, but behind the first kept run of each parent: the first task served must not wait for others."""
         starts: dict[int, list[tuple[float, int]]] = {}
         for index, placed in enumerate(placements):
             if not placed.copy or self._nodes[self._machines[placed.machine]] in where[placed.task][1:]:
@@ -193,21 +193,21 @@ class Layout:
 
 
 def _machines(items: Sequence[Item], forecast: Forecast) -> list[int]:
-    """The column of each machine: a node is as many as it can run of the largest task at once, at least one."""
+    """The column of each machine: a node has as many machines as it can run of the largest task at once, at least 1."""
     largest = tuple(max(parts) for parts in zip(*(item.stage.demand for item in items), strict=True))
     counts = [max(1, forecast.at_once(node.id, largest)) for node in forecast.nodes]
     return [column for column, count in enumerate(counts) for _ in range(count)]
 
 
 def _times(item: Item, forecast: Forecast) -> Floats:
-    """[nodes]: what a task takes, far too much where it may not run."""
+    """[nodes]: time of a task, far too much on nodes barred to the task."""
     times, may = forecast.times(item.job, item.stage), np.isfinite(forecast.free(item.stage))
     never: Floats = np.where(may, times, _NEVER * (1 + times[may].max()))
     return never
 
 
 def _busy(items: Iterable[Item], forecast: Forecast, now: int) -> Floats:
-    """[nodes]: for how long there is no room for all of these, beside what runs and waits there."""
+    """[nodes]: time until there is room for every stage, beside earlier tasks, ms."""
     frees = np.array([forecast.free(item.stage) for item in items])
     busy: Floats = np.where(np.isfinite(frees), frees - now, 0.0).max(axis=0)
     return np.maximum(busy, 0.0)

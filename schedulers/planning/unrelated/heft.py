@@ -11,7 +11,7 @@ from schedulers.planning.unrelated.timelines import Plan, Timelines
 
 
 def heft(instance: Instance) -> Plan:
-    """Tasks by descending upward rank, each where it ends first, idle stretches included."""
+    """Tasks by descending upward rank, each on the machine of its first end, idle stretches included."""
     lines = Timelines(instance)
     for task in instance.by_priority(ranks_up(instance)):
         _, machine, start = lines.soonest(lines.ready(task), instance.times[task], insertion=True)

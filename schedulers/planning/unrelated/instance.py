@@ -1,8 +1,8 @@
-"""One DAG to plan on unlike machines: what each task takes on each, and the data that its edges move.
+"""A DAG to plan on unlike machines: times of each task on each machine, and the data on its edges.
 
-A machine runs one task at a time, whole. A task starts when its machine is free and the data of all its parents is
-there. Data that stays on its machine takes no time; else it takes its size over the rate of the link, whatever else
-is under way. Times, sizes and rates are floats in any units that go together.
+A machine runs a single task at a time, whole. A task starts when its machine is free and the data of all its parents is
+there. Data on its own machine takes no time; a transfer takes the size over the rate of the link, whatever else is
+under way. Times, sizes and rates are floats in any consistent units.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from schedulers.core.errors import InvalidPlan
 Floats: TypeAlias = npt.NDArray[np.float64]
 #: (parent, child, data)
 Edge: TypeAlias = tuple[int, int, float]
-#: Which mean a task's time is over unlike machines: of its times (HEFT), or its size over their mean speed (LACHESIS).
+#: Mean of a task's time over unlike machines: of its times (HEFT), or its size over their mean speed (LACHESIS).
 Mean = Literal["times", "speeds"]
 
 
@@ -40,11 +40,10 @@ class Instance:
         rates: npt.ArrayLike = math.inf,
         busy: npt.ArrayLike = 0.0,
     ) -> None:
-        """edges: (parent, child, data). rates: data per unit of time, one for all pairs of machines or [from, to].
+        """edges: (parent, child, data). rates: data per unit of time, a number for all pairs of machines or [from, to].
 
-        A rate of infinity moves data in no time; what stands on the diagonal does not count. busy: one time for all
-        machines or one for each. Raises InvalidPlan for what is no DAG, for times that are missing or below 0, data
-        below 0, and rates not above 0.
+        A rate of infinity moves data in no time; the diagonal does not count. busy: a time for all machines or for
+        each. Raises InvalidPlan for a cycle, for times missing or below 0, data below 0, and rates not above 0.
         """
         self.times = _times(times)
         self.tasks, self.machines = self.times.shape
@@ -66,10 +65,10 @@ class Instance:
             raise InvalidPlan(f"task {stuck} waits for itself: the edges form a cycle (they must form a DAG)")
 
     def by_priority(self, priorities: Sequence[float]) -> Iterator[int]:
-        """Tasks, always the ready one of highest priority next; ready: all parents have been given.
+        """Tasks, always the ready task of highest priority next; ready: all parents have been given.
 
-        Priorities count as equal when they are to 12 digits of the largest, as means of floats are no closer; then
-        the lowest number goes first.
+        Priorities equal to 12 digits of the largest count as equal, as means of floats are no closer; then the lowest
+        number goes first.
         """
         most = max(map(abs, priorities), default=0.0) or 1.0
         missing = [len(parents) for parents in self.parents]
@@ -90,10 +89,10 @@ class Instance:
                     unlock(child)
 
     def mean_times(self, mean: Mean = "times") -> list[float]:
-        """Per task one time for all machines.
+        """Per task a mean time over all machines.
 
-        `times`: the mean of its times, as HEFT has it. `speeds`: its size over the mean speed, as LACHESIS has it;
-        that is the harmonic mean of its times, which there is where machines have no speeds as well.
+        `times`: the mean of its times (HEFT). `speeds`: its size over the mean speed (LACHESIS): the harmonic mean of
+        its times, defined for machines without speeds as well.
         """
         if mean == "times":
             return [float(x) for x in self.times.mean(axis=1)]
@@ -113,7 +112,7 @@ class Instance:
 
     @cached_property
     def mean_rate(self) -> float:
-        """Mean over pairs of different machines; those that move data in no time are left out if others do not."""
+        """Mean over pairs of different machines; pairs without transfer times are left out if others have them."""
         rates = self.rates[~np.eye(self.machines, dtype=bool)]
         finite = rates[np.isfinite(rates)]
         return float(finite.mean()) if len(finite) else math.inf

@@ -1,4 +1,4 @@
-"""The loop of planners that choose a ready task and its machine together (DLS, ETF)."""
+"""The loop of planners with a joint choice of a ready task and its machine (DLS, ETF)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Worth = Callable[[list[int], Floats], tuple[Floats, Floats | None]]
 
 
 def ready_pairs(lines: Timelines, worth: Worth) -> None:
-    """Place all tasks, always the best pair next; ties go to the better task, the lowest one, the lowest machine."""
+    """Place all tasks, always the best pair next; ties go to the better task, the lowest task, the lowest machine."""
     instance = lines.instance
     missing = [len(parents) for parents in instance.parents]
     ready = {task: lines.ready(task) for task, parents in enumerate(missing) if not parents}

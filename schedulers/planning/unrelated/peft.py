@@ -12,7 +12,7 @@ from schedulers.planning.unrelated.timelines import Plan, Timelines
 
 
 def peft(instance: Instance) -> Plan:
-    """Ready tasks by mean optimistic cost, each where its end plus that cost is least, idle stretches included."""
+    """Ready tasks by mean optimistic cost, each at the least sum of its end and cost, idle stretches included."""
     costs, lines = optimistic_costs(instance), Timelines(instance)
     for task in instance.by_priority([float(x) for x in costs.mean(axis=1)]):
         _, machine, start = lines.soonest(lines.ready(task), instance.times[task], insertion=True, beyond=costs[task])
@@ -23,8 +23,8 @@ def peft(instance: Instance) -> Plan:
 def optimistic_costs(instance: Instance) -> Floats:
     """[tasks, machines]: the longest way from the end of a task there to the end of all, with machines chosen freely.
 
-    For each child the machine where its own time and way are least, with the mean transfer if that is another one
-    (equation 5); of these the largest.
+    For each child the machine with the least sum of its own time and way, plus the mean transfer to another machine
+    (equation 5); the largest over all children.
     """
     costs = np.zeros_like(instance.times)
     rate = instance.mean_rate

@@ -18,7 +18,7 @@ from schedulers.planning.unrelated.tdca import tdca
 from schedulers.planning.unrelated.tds import tds
 from schedulers.planning.unrelated.timelines import Plan
 
-#: `deft` is that of LACHESIS's HighRankUp-DEFT; `deft.deft` takes other orders.
+#: `deft` is LACHESIS's HighRankUp-DEFT; `deft.deft` takes other orders.
 PLANNERS: Final[Mapping[str, Callable[[Instance], Plan]]] = MappingProxyType(
     {planner.__name__: planner for planner in (heft, cpop, dls, peft, etf, tds, dfrn, tdca, deft)}
 )

@@ -1,15 +1,16 @@
-"""Plans that were played forward: DEFT again and again, each time a little otherwise, and the shortest plan is kept.
+"""Plans played forward: DEFT again and again, each time slightly changed, and the shortest plan is kept.
 
-DEFT makes list schedules: who is next goes where it ends first, and no idle machine is left alone. Not every optimum is
-one (WeCAN, arXiv 2603.23249, has a rule that skips for that). Here a play may differ from the best so far in two ways:
+DEFT makes list schedules: the next task goes to the machine of its first end, and no idle machine is left alone. Not
+every optimum is a list schedule (WeCAN, arXiv 2603.23249, has a skipping rule). Here a play may differ from the best so
+far in two ways:
 
-- **Others are next.** What each task is worth is shaken by Gumbel noise, which makes of the scores of one pass through
-  a network what drawing task after task by their softmax makes; or that of some tasks by normal noise.
-- **Tasks are pinned** to one machine, whoever else would be free sooner: some of those that the end hangs on, together
-  with their parents, where one of them is or on one of the machines that are fastest for them.
+- **Another order.** The worth of each task is shaken by Gumbel noise: drawing tasks in turn by the softmax of a single
+  pass through a network gives the same distribution. Or the worth of some tasks is shaken by normal noise.
+- **Pinned tasks** stay on a machine though another would be free sooner: some tasks on the path to the end, together
+  with their parents, on a machine of the group or on a machine among the fastest for them.
 
-A play ends as soon as it must come out longer than the best one. Tasks that wait for no other are played once: who is
-next matters little there, and they may be very many.
+A play ends as soon as its plan must come out longer than the best plan. Independent tasks are played once: their order
+matters little, and there may be very many.
 """
 
 from __future__ import annotations
@@ -24,18 +25,20 @@ from schedulers.planning.unrelated.instance import Floats, Instance
 from schedulers.planning.unrelated.ranks import static_levels
 from schedulers.planning.unrelated.timelines import Plan, Timelines
 
-#: So many plays change the order, if others pin tasks; half of these shake all tasks, and drop what was pinned in half.
+#: Part of the plays that change the order, if others pin tasks; half of them shake all tasks, and every second of these
+#: drops all pins.
 _ORDERS: Final = 0.35
-#: The part of the tasks that are shaken where it is not all.
+#: Part of the tasks shaken in the other half.
 _SHAKEN: Final = 0.2
-#: Of the plays that pin tasks so many try one of so many machines that are fastest for a task.
+#: Part of the pinning plays that try a machine among the fastest for a task, and how many fastest machines there are.
 _FAST: Final = (0.25, 6)
-#: Of the plays that pin tasks: all of a task and its parents, some of them; else these are pinned no more.
+#: Bounds for a draw in pinning plays: below the first a task and all parents are pinned, below the second some of them;
+#: above both their pins are dropped.
 _ALL, _SOME = 0.35, 0.8
 
 
 class Draft(NamedTuple):
-    """What a play is of. worth: per task, the highest first of those that are ready. pinned: machines by task."""
+    """Input of a play. worth: per task, the highest first among ready tasks. pinned: machines by task."""
 
     worth: Floats
     pinned: Mapping[int, int]
@@ -50,10 +53,10 @@ def played(
     runs: float = 2,
     pins: bool = True,
 ) -> Plan:
-    """The shortest of so many plays, of which the first is DEFT by `worth` as it is.
+    """The shortest of so many plays; the first is DEFT by `worth` unchanged.
 
-    worth: noise that is standard Gumbel is added to it. runs: of a task at most, copies included. pins: whether tasks
-    may be pinned to machines; else all plays are list schedules.
+    worth: on a scale with standard Gumbel noise. runs: of a task at most, copies included. pins: whether tasks may be
+    pinned to machines; else all plays are list schedules.
     """
     tails = _tails(instance)
     least = max(float(instance.times[task].min()) + tails[task] for task in range(instance.tasks))
@@ -72,13 +75,13 @@ def played(
 
 
 def _tails(instance: Instance) -> list[float]:
-    """Per task how long it takes at least from its end to that of the last one."""
+    """Per task the least time from its end to the end of all."""
     least = [float(time) for time in instance.times.min(axis=1)]
     return [level - own for level, own in zip(static_levels(least, instance), least, strict=True)]
 
 
 def _play(instance: Instance, draft: Draft, tails: Sequence[float], most: float, runs: float) -> Timelines | None:
-    """None: it would be longer than `most`."""
+    """Play a draft forward; None: the plan would be longer than `most`."""
     lines = Timelines(instance)
     for task in instance.by_priority(draft.worth.tolist()):
         choice = choose(lines, task, runs=runs, only=draft.pinned.get(task))
@@ -89,7 +92,7 @@ def _play(instance: Instance, draft: Draft, tails: Sequence[float], most: float,
 
 
 def _otherwise(best: Timelines, draft: Draft, first: Draft, random: np.random.Generator, *, pins: bool) -> Draft:
-    """What the next play is of: not quite what the best was of, or not quite what the first was of."""
+    """The next draft: a change of the best draft, or of the first draft."""
     kind = random.random() / _ORDERS if pins else random.random()
     if kind < 0.5:
         worth = first.worth + random.gumbel(size=len(first.worth))
@@ -119,7 +122,7 @@ def _pinned(best: Timelines, draft: Draft, random: np.random.Generator) -> dict[
 
 
 def _path(lines: Timelines) -> Iterator[int]:
-    """The tasks that the end hangs on, the last in front: each waited for the next, for its data or its machine."""
+    """The tasks on the path to the end, the last in front: each waited for the next, for its data or its machine."""
     own = {run.task: run for run in lines.placements if not run.copy}
     before = {}
     last: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """How far tasks are from the end and from the beginning of their DAG: upward and downward rank (HEFT, section 3.2).
 
-They are given one time per task and per edge, which is a mean over machines: `Instance.mean_times` has both that there
-are, HEFT's mean of times and LACHESIS's mean of speeds, and `Instance.mean_edges` the transfers.
+Input is a time per task and per edge, a mean over machines: `Instance.mean_times` has HEFT's mean of times and
+LACHESIS's mean of speeds, and `Instance.mean_edges` the transfers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from schedulers.planning.unrelated.instance import Edge, Instance, Mean
 def rank_up(times: Sequence[float], edges: Sequence[Edge]) -> list[float]:
     """Per task the longest way from its start to the end: times of tasks, and of transfers along edges.
 
-    edges: (parent, child, transfer time). Raises graphlib.CycleError where they form a cycle.
+    edges: (parent, child, transfer time). Raises graphlib.CycleError where edges form a cycle.
 
     >>> rank_up([2.0, 3.0], [(0, 1, 10.0)])
     [15.0, 3.0]
@@ -60,6 +60,6 @@ def static_levels(times: Sequence[float], instance: Instance) -> list[float]:
 
 
 def _order(before: Sequence[Sequence[tuple[int, float]]]) -> list[int]:
-    """Tasks, each behind those of its list."""
+    """Tasks, each behind the tasks of its list."""
     sorter = TopologicalSorter({task: [other for other, _ in others] for task, others in enumerate(before)})
     return list(sorter.static_order())

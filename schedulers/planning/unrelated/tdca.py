@@ -1,13 +1,13 @@
 """Task Duplication based Clustering Algorithm. Source: He, Meng, Pan, Yuan, Zhou, TPDS 30(1), 2019.
 
 Written from public reading notes, as the paper's pseudo code was not at hand: the four phases and their equations are
-the paper's, and what follows is ours where the notes are silent.
+the paper's, and the following is ours where the notes are silent.
 
-- A cluster's machine is the best one for its last task that no other cluster has.
-- Phase 2 takes of the trail's beginnings that by which the task could start first. Copies stay if the task starts
-  sooner and the plan gets no longer.
-- Phase 3 tries the machines with fewest tasks first, and moves all of one to the first other one that makes the plan no
-  longer.
+- A cluster's machine is the best machine without a cluster for its last task.
+- Phase 2 takes the beginning of the trail with the earliest start for the task. Copies stay if the task starts sooner
+  and the plan gets no longer.
+- Phase 3 tries the machines with fewest tasks first, and moves all tasks of a machine to the first other machine
+  without a longer plan.
 - Phase 4: tasks go into idle stretches all along, in order of descending level.
 """
 
@@ -27,7 +27,7 @@ Hosts = list[list[int]]
 
 
 class Guides(msgspec.Struct, frozen=True):
-    """What tells where tasks should be: ects [tasks, machines], best machine and critical parent per task, levels."""
+    """Guides to the place of tasks: ects [tasks, machines], best machine and critical parent per task, levels."""
 
     ects: Floats
     best: list[int]
@@ -36,7 +36,7 @@ class Guides(msgspec.Struct, frozen=True):
 
 
 def tdca(instance: Instance, *, copies: bool = True) -> Plan:
-    """Clusters along critical parents, copies of their trails, fewer machines where that costs nothing.
+    """Clusters along critical parents, copies of their trails, fewer machines where free of cost.
 
     copies: False leaves phase 2 out.
     """
@@ -49,7 +49,7 @@ def tdca(instance: Instance, *, copies: bool = True) -> Plan:
 
 
 def guide(instance: Instance) -> Guides:
-    """Earliest completion per task and machine if every parent may be wherever suits it best, and what follows."""
+    """Earliest completion per task and machine with every parent on its best machine, and the other guides."""
     ects = np.zeros_like(instance.times)
     for task in instance.order:
         starts = np.zeros(instance.machines)
@@ -95,7 +95,7 @@ def clustered(instance: Instance, guides: Guides) -> Hosts:
 
 
 def laid(instance: Instance, order: Sequence[int], hosts: Hosts) -> Timelines:
-    """All tasks on their machines, in idle stretches too; one without a machine where it could start first."""
+    """All tasks on their machines, in idle stretches too; a task without a machine goes where it could start first."""
     lines = Timelines(instance)
     for task in order:
         for machine in hosts[task] or [int(np.maximum(lines.ready(task), lines.free).argmin())]:
@@ -109,7 +109,7 @@ def _hosts(lines: Timelines) -> Hosts:
 
 
 def _copied(lines: Timelines, order: Sequence[int], guides: Guides) -> Timelines:
-    """Phase 2: copies of what leads to a task, where that is not on its machine."""
+    """Phase 2: copies of the trail to a task, where the trail is not on its machine."""
     instance = lines.instance
     for task in order:
         for machine in _hosts(lines)[task]:
@@ -126,7 +126,7 @@ def _copied(lines: Timelines, order: Sequence[int], guides: Guides) -> Timelines
 
 
 def _shortest_wait(lines: Timelines, task: int, machine: int, guides: Guides) -> list[int]:
-    """The beginning of the trail of critical parents with which a task's data would be there first; [] if none is."""
+    """The beginning of the trail of critical parents with the earliest data for a task; [] if none helps."""
     soonest, best = lines.ready_on(task, machine), list[int]()
     trail: list[int] = []
     for above in _trail(lines, task, machine, guides):
@@ -145,7 +145,7 @@ def _shortest_wait(lines: Timelines, task: int, machine: int, guides: Guides) ->
 
 
 def _trail(lines: Timelines, task: int, machine: int, guides: Guides) -> Iterator[int]:
-    """Critical parents upward until one is on this machine."""
+    """Critical parents upward until a parent is on the machine."""
     above = guides.cpred[task]
     while above is not None and not lines.runs_on(above, machine):
         yield above
@@ -153,7 +153,7 @@ def _trail(lines: Timelines, task: int, machine: int, guides: Guides) -> Iterato
 
 
 def _merged(lines: Timelines, order: Sequence[int]) -> Timelines:
-    """Phase 3: the tasks of one machine move to another where the plan gets no longer."""
+    """Phase 3: the tasks of a machine move to another where the plan gets no longer."""
     instance = lines.instance
     hosts = _hosts(lines)
     used = sorted({machine for machines in hosts for machine in machines})

@@ -1,14 +1,13 @@
 """Task Duplication based Scheduling. Source: Darbha and Agrawal, TPDS 9(1), 1998 (algorithm TDS).
 
-Made for equal machines without end. There it is optimal where of each join's two latest parents the later one takes
-long enough (the paper's condition). What is ours, as the paper has no unlike or too few machines:
+Made for equal machines without end. There the plan is optimal where of each join's two latest parents the later takes
+long enough (the paper's condition). Ours, as the paper has no unlike or too few machines:
 
-- All that it works out before machines come in is of mean times and mean transfers.
-- Clusters go to machines by their work, the most first: each to the unused machine on which it takes least, and once
-  all are used to the one where it ends up with least work. A task stands once on a machine.
+- All figures before the choice of machines are of mean times and mean transfers.
+- Clusters go to machines by their work, the most first: each to the unused machine of its least time, and once all are
+  used to the machine with the least work afterwards. A task stands once on a machine.
 - On the machines tasks run by `est`, each as soon as its machine is free and its data is there.
-- The plan without copies, each task only in its first cluster, is kept if it is shorter. On equal machines without end
-  it never is.
+- The plan without copies, each task only in its first cluster, is kept if shorter: never on equal machines without end.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def times(instance: Instance) -> Times:
     for task in instance.order:
         above = [parent for parent, _ in instance.parents[task]]
         if above:
-            # Whoever's message would come last is worth sharing a machine with; ties go to the lowest task.
+            # Sharing a machine saves most with the parent of the last message; ties go to the lowest task.
             favourite = max(above, key=lambda parent: (ect[parent] + instance.transfers[parent, task], -parent))
             rest = (ect[parent] + instance.transfers[parent, task] for parent in above if parent != favourite)
             fpred[task], est[task] = favourite, max(ect[favourite], *rest, 0.0)
@@ -82,8 +81,8 @@ def times(instance: Instance) -> Times:
 def clusters(instance: Instance, found: Times) -> list[list[int]]:
     """Step 3: per cluster its tasks from the last one up to an entry task.
 
-    A favourite predecessor that has a cluster already is copied, unless it may be late by more than its transfer takes
-    (`last` - `lact`) and another predecessor, the lowest, has no cluster yet.
+    A favourite predecessor with a cluster already is copied, unless its allowed delay (`last` - `lact`) is longer than
+    its transfer and another predecessor, the lowest, has no cluster yet.
     """
     assigned: set[int] = set()
     made: list[list[int]] = []
@@ -103,7 +102,7 @@ def clusters(instance: Instance, found: Times) -> list[list[int]]:
 
 
 def hosts(instance: Instance, made: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Per task its machines, in the order of their clusters, those of most work first."""
+    """Per task its machines, in the order of their clusters, the most work first."""
     mean = instance.mean_times()
     load = np.zeros(instance.machines)
     unused = np.ones(instance.machines, dtype=bool)

@@ -1,4 +1,4 @@
-"""A plan in the making: what runs on which machine when, and when data is where."""
+"""A plan in the making: runs of tasks on machines over time, and arrivals of their data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedulers.planning.unrelated.instance import Floats, Instance
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False):
-    """One run of a task on a machine. copy: the task has been placed elsewhere before."""
+    """A run of a task on a machine. copy: the task has been placed elsewhere before."""
 
     task: int
     machine: int
@@ -22,13 +22,13 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Placements in the order in which they were decided: parents before children, a copy before what it is for."""
+    """Placements in the order of decisions: parents before children, a copy before the child served."""
 
     placements: tuple[Placement, ...]
 
     @property
     def makespan(self) -> float:
-        """When every task has ended once: what runs of copies after that nobody waits for."""
+        """First time with every task ended once; nobody waits for copies still running then."""
         ends: dict[int, float] = {}
         for p in self.placements:
             ends[p.task] = min(p.end, ends.get(p.task, p.end))
@@ -54,7 +54,7 @@ class Timelines:
         self._ready: dict[int, Floats] = {}
 
     def branch(self) -> Timelines:
-        """A copy that goes its own way."""
+        """An independent copy."""
         other = Timelines.__new__(Timelines)
         other.instance, other.placements, other.free = self.instance, self.placements.copy(), self.free.copy()
         other._gaps = [gaps.copy() for gaps in self._gaps]
@@ -63,7 +63,7 @@ class Timelines:
         return other
 
     def plan(self) -> Plan:
-        """What has been placed. Raises InvalidPlan while a task is missing."""
+        """The plan of all placed runs. Raises InvalidPlan while a task is missing."""
         for task, runs in enumerate(self.runs):
             if not runs:
                 raise InvalidPlan(f"task {task} has not been placed")
@@ -86,7 +86,7 @@ class Timelines:
         return min(end + data * float(delays[there, machine]) for there, end in self.runs[parent])
 
     def ready(self, task: int) -> Floats:
-        """[machines]: when the data of all parents can be there; kept until one of them is placed again."""
+        """[machines]: when the data of all parents can be there; kept until a parent is placed again."""
         found = self._ready.get(task)
         if found is None:
             found = np.zeros(self.instance.machines)
@@ -100,17 +100,17 @@ class Timelines:
         return max((self.arrival_on(p, data, machine) for p, data in self.instance.parents[task]), default=0.0)
 
     def runs_on(self, task: int, machine: int) -> bool:
-        """Whether one of a task's runs is there."""
+        """Whether a run of the task is there."""
         return any(there == machine for there, _ in self.runs[task])
 
     # -- When a machine is free ----------------------------------------------------------------------------------
 
     def earliest(self, machine: int, ready: float, time: float) -> float:
-        """The first start from `ready` on, in an idle stretch or behind all that is there."""
+        """The first start from `ready` on, in an idle stretch or behind all placed runs."""
         free = float(self.free[machine])
         if ready < free:
             gaps = self._gaps[machine]
-            # A gap that ends before this cannot hold it.
+            # A gap with an earlier end is too early for the task.
             for at in range(bisect_left(gaps, (ready + time, 0.0)), len(gaps)):
                 end, start = gaps[at]
                 begin = max(start, ready)
@@ -124,14 +124,14 @@ class Timelines:
         """(end, machine, start) of the earliest end; ties go to the lowest machine.
 
         ready: [machines], when the data is there. insertion: idle stretches count. beyond: [machines], is added to
-        the end that is compared and given.
+        the compared and returned end.
         """
         after = times if beyond is None else times + beyond
         ends = np.maximum(ready, self.free) + after
         machine = int(ends.argmin())
         best, start = float(ends[machine]), max(float(ready[machine]), float(self.free[machine]))
         if insertion:
-            # Only where even an idle machine would not be too late is it worth while to look for a gap.
+            # Fast path: look for gaps only on machines early enough if they were idle.
             for other in np.flatnonzero((ready < self.free) & (ready + after <= best)).tolist():
                 begin = self.earliest(other, float(ready[other]), float(times[other]))
                 end = begin + float(after[other])
@@ -142,7 +142,7 @@ class Timelines:
     # -- Placing -------------------------------------------------------------------------------------------------
 
     def place(self, task: int, machine: int, start: float) -> None:
-        """Place a task, or a copy of one that has been placed. The time must be idle: it comes from this object."""
+        """Place a task, or a copy of a placed task. The machine must be idle then: `start` comes from this object."""
         end = start + float(self.instance.times[task, machine])
         self._take(machine, start, end)
         self.placements.append(Placement(task, machine, start, end, bool(self.runs[task])))
@@ -151,7 +151,7 @@ class Timelines:
             self._ready.pop(child, None)
 
     def append(self, task: int, machine: int) -> None:
-        """Place a task behind all that is on a machine, as soon as its data is there."""
+        """Place a task behind all runs on a machine, as soon as its data is there."""
         self.place(task, machine, max(float(self.free[machine]), self.ready_on(task, machine)))
 
     def _take(self, machine: int, start: float, end: float) -> None:
