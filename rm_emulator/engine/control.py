@@ -56,7 +56,7 @@ class Control(ABC):
     triggers: Triggers = Triggers()
     """The events for which a policy wants to be called."""
     next_change: Callable[[], int | None] | None = None
-    """Time in ms at which the decisions would change by themselves; None as an attribute: at no time."""
+    """Time in ms at which the decisions would change by themselves; None where time alone changes nothing."""
     plans: bool = False
     """Whether jobs are planned, so that `new_plans` has to be asked."""
     copies: bool = False
@@ -77,7 +77,6 @@ class Control(ABC):
     @property
     def waiting(self) -> tuple[int, int]:
         """Number of jobs with tasks to be placed, and number of such tasks."""
-        # Sums over the lists kept by the states; no walk over jobs, since progress bars ask often.
         states = self._states
         return sum(len(state.waiting) for state in states), sum(sum(state.sizes.waiting) for state in states)
 

@@ -117,7 +117,7 @@ class Profile(ABC):
     """
 
     offers: ClassVar[Literal["heartbeat", "cycle", "thought"]]
-    """Nodes on offer to the scheduler: the node that beats, all nodes in each cycle, or all nodes to a job after thought."""
+    """Nodes on offer: the node that beats, all nodes in each cycle, or all nodes to a job after thought."""
     asks: ClassVar[Literal["all", "roots", "asked"]] = "asked"
     """Stages that a job asks for on arrival, see `JobSubmitted`."""
     has_executors: ClassVar[bool] = False
@@ -194,7 +194,7 @@ class Profile(ABC):
         """
 
     def freed(self, node: int | None) -> None:
-        """Room was given back on this node (None: on any node) unheard by the node: the next offer must not be missed."""
+        """Make sure of an offer for room given back on this node (None: on any node), unheard by the node."""
 
     def is_patient(self, *, changed: bool) -> bool:
         """Whether further offers may still change anything, after an offer that did or did not."""
@@ -203,7 +203,7 @@ class Profile(ABC):
             return True
         self._idle_offers += 1
         triggers = self.engine.control.triggers
-        # A policy that counts refused offers (delay scheduling) changes by being offered the same again: hence patience.
+        # A policy that counts refused offers (delay scheduling) changes by further equal offers: hence patience.
         counts = (triggers.every_beat or triggers.every_offer) and self.engine.jobs
         return self._idle_offers <= (PATIENCE if counts else 1) * len(self.engine.config.nodes)
 

@@ -87,7 +87,7 @@ class Simulation:
         self._features = features_of(self)
         self._hooks = hooks = Hooks(self._features)
         self.profile: Profile = timing(config)(self)
-        # Methods called for each task are bound once. A grant without any delay starts in the same step, off the calendar.
+        # Methods called for each task are bound once; a grant without any delay starts in the same step.
         self._ended = hooks.ended or self.profile.ended
         self.tell_completion: Callable[[Event], list[Decision]] = hooks.completed or self.tell
         prompt = self.profile.prompt and not hooks.granted
@@ -103,7 +103,7 @@ class Simulation:
 
     @property
     def locality(self) -> dict[str, float] | None:
-        """Shares of the tasks that ran on a node with their input, in a rack with the input, elsewhere; None: no input."""
+        """Shares of tasks on a node with their input, in a rack with the input, elsewhere; None: no input."""
         unlike = self.feature(UnlikeNodes)
         return None if unlike is None else unlike.locality
 
@@ -135,7 +135,7 @@ class Simulation:
 
     def go(self, until: int | None = None) -> None:
         """As `run`, with the garbage collector untouched: for a run in a coroutine, left and continued."""
-        # Queues and nodes are told before the profile begins to beat, as a resource manager loads them at its start.
+        # Queues and nodes before the first beat: the scheduler must know a node that beats.
         for fact in first_facts(self.config, self.workload):
             self.tell(fact)
         self._clock.begin()
@@ -168,7 +168,7 @@ class Simulation:
     def ask(self, event: Event) -> list[Decision]:
         """Tell a fact that offers room, and carry out the decisions; every 16th call is timed."""
         self.facts += 1
-        # Two clock calls would cost as much as a short decision, so only a sample is timed.
+        # Reading the clock twice for each decision would slow the run, so only a sample is timed.
         if self.facts & _SAMPLE:
             decisions = self.control.handle(event)
         else:
@@ -227,7 +227,7 @@ class Simulation:
         """Grant a container on a node, and enter the start of the task."""
         job, number, node, now = place.job, place.container, place.node, self.calendar.now
         pilot, index, master = self._held[number].pilot, self._index[node], self.jobs[job]
-        # Positional arguments: keywords cost a third more, once per task.
+        # Positional arguments, since keywords are slower: a container is made for each task.
         container = self.containers[number] = Container(
             job, place.stage, place.task, place.attempt, node, number, now, None, 0, pilot, 0, index, master
         )
@@ -262,7 +262,7 @@ class Simulation:
         if decision.rule != COPY:
             container.master.failed += 1
         self.note(container, PREEMPTED)
-        # A millisecond later: facts of the present instant were decided on as if the container still ran.
+        # Not told at once: the other decisions of the same list are not carried out yet.
         self.later(self.calendar.now + 1, END, number, self._tell_killed, container)
 
     def _tell_killed(self, container: Container) -> None:
@@ -299,7 +299,7 @@ class Simulation:
             job.work += runtime
         for stretch in self._hooks.run_time:
             runtime = stretch(container, runtime)
-        # Only profile kubernetes changes run times; all others spare the call.
+        # Profiles that leave run times alone are spared the call.
         container.runtime = runtime if self._runs is None else self._runs(runtime)
         if self._hooks.runs is None:
             self.at_end(now + container.runtime, END, container.container, self.over, container)
@@ -308,7 +308,7 @@ class Simulation:
 
     def over(self, container: Container) -> None:
         """Handle the last instant of a task on its node."""
-        # Preempted meanwhile: the entry of the end stays on the calendar, since removal would cost a search.
+        # Preempted meanwhile: the calendar has no removal, so the entry of the end is void.
         if self.containers.get(container.container) is not container or container.started_ms is None:
             return
         container.ended_ms = self.calendar.now
