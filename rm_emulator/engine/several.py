@@ -65,7 +65,7 @@ def assigned(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker]) -> dict
 
 
 def group(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker], number: int) -> list[str]:
-    """The jobs of all schedulers with the same choice of jobs as scheduler `number`. Raises ValueError as `assigned`."""
+    """The jobs of all schedulers that choose jobs as scheduler `number` does. Raises ValueError as `assigned`."""
     alike = {n for n, other in enumerate(schedulers) if other.jobs == schedulers[number].jobs}
     return [job for job, of in assigned(jobs, schedulers).items() if of in alike]
 
