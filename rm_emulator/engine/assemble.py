@@ -30,6 +30,7 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
 
     Raises as `timing`, and ValueError for a combination without meaning.
     """
+    # By class, without an engine: the check of a scenario asks before anything is built.
     there = profiles.entry(config.profile).cls
     if config.executors is not None and not there.has_executors:
         raise ValueError(no_executors(config.profile))
@@ -38,6 +39,7 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
     services = any(source.job.kind == "service" for source in workload.jobs)
     if services and (config.executors is not None or is_overbooked(config, workload)):
         raise ValueError(NO_SERVICES)
+    # Refused here rather than at the first task, perhaps hours into a run.
     names = {node.id for node in config.nodes}
     for job in workload.jobs:
         for stage, times in zip(job.job.stages, job.runtimes, strict=True):

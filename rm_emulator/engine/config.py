@@ -55,12 +55,14 @@ class JobsOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def takes(self, job: Job) -> bool:
         """Whether the job is among these jobs."""
+        # No choice at all means every job, so that the last scheduler needs no list.
         named = self.queues or self.users or self.kinds
         return not named or job.queue in self.queues or job.user in self.users or job.kind in self.kinds
 
     @property
     def jobs(self) -> JobsOf:
         """The choice of jobs alone, without the fields of subclasses."""
+        # A plain `JobsOf` as the key for groups of equal schedulers, whatever their names and think times.
         return JobsOf(queues=self.queues, users=self.users, kinds=self.kinds)
 
 
@@ -181,6 +183,7 @@ class Decentralised(Probing, frozen=True, kw_only=True, tag_field="kind", tag="d
         return Probing(**{name: getattr(self, name) for name in Probing.__struct_fields__})
 
 
+# A union of tagged structs: the `kind` of the block chooses the struct, and an unknown kind is refused.
 Architecture = Central | TwoLevel | SharedState | Decentralised
 
 

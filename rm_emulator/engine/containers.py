@@ -81,6 +81,7 @@ class Master:
     def opened(self, stage: int) -> list[int]:
         """Note the end of a stage; returns the stages of which the last parent ended."""
         found = []
+        # Counted down, instead of a look at all parents of all children for each ended stage.
         for child in self.state.children[stage]:
             self.parents_left[child] -= 1
             if self.parents_left[child] == 0:

@@ -57,7 +57,7 @@ class Masters:
         container = job.container
         assert container is not None
         assert container.started_ms is not None
-        # The job ends before its container: the record of the job needs nothing of the report.
+        # The job ends in this very call; the end of the container is reported later.
         self._engine.finish(job)
         container.runtime = self._engine.calendar.now - container.started_ms
         self._engine.leave(container)

@@ -27,7 +27,7 @@ def played(
     oracle: bool = False,
     attempts: bool = True,
 ) -> Played:
-    """Run the workload on this cluster. `oracle`: true means are told; `attempts`: see `Kept`. Raises as `Simulation`."""
+    """Run the workload on this cluster. `oracle` tells true means; `attempts`: see `Kept`. Raises as `Simulation`."""
     kept = Kept(attempts=attempts)
     simulation = Simulation(config, workload, control, kept, seed=seed, oracle=oracle)
     simulation.run()

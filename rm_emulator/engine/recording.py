@@ -16,6 +16,7 @@ Int16 = Annotated[int, msgspec.Meta(extra={"bits": 16})]
 Int32 = Annotated[int, msgspec.Meta(extra={"bits": 32})]
 
 
+# Without garbage collection: rows are never part of a circle, and a run may keep very many.
 class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job at its end, a row of jobs.parquet with these columns; times in ms on the simulated clock."""
 

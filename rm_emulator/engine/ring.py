@@ -1,8 +1,8 @@
 """Node heartbeats from one ring ordered by phase: one outstanding SimPy event, whatever the number of nodes.
 
 A node in the ring beats at its phase plus every multiple of the interval; a node outside the ring sleeps. A naive
-engine keeps every node in the ring; a skipping engine keeps the nodes with beats that could change something. Both meet
-the same beats in the same order: by time, then by node.
+engine keeps every node in the ring; a skipping engine keeps the nodes with beats that could change something (YARN
+notes, section 5.4). Both meet the same beats in the same order: by time, then by node.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ def _job_in_sizes(job: WorkloadJob, sizes: Sizes, names: tuple[str, ...]) -> Wor
     stages = []
     for stage in job.job.stages:
         for name, ask, maximum in zip(names, stage.demand, sizes.maximum, strict=True):
+            # Never cut to the maximum in silence: the task would run in too little room.
             if ask > maximum:
                 raise ValueError(
                     f"job '{job.job.id}' stage '{stage.name}' asks for {show_steps(name, ask)} {name}, "
