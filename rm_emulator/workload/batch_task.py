@@ -1,7 +1,7 @@
-"""From rows of a `batch_task` table (Alibaba 2017 and 2018) to jobs: what the two readers share.
+"""From rows of a `batch_task` table (Alibaba 2017 and 2018) to jobs: the common part of both readers.
 
-Both tables have one row per task of a job, which is a *stage* here, with its number of instances (*tasks*
-here) and one start and end for all of them. Run times of single instances are not in them.
+Both tables have a row per task of a job (a *stage* here), with the number of instances (*tasks* here) and a common
+start and end. Run times of single instances are not in the tables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from schedulers.core.resources import Vector
 
 
 class _Row(NamedTuple):
-    """One stage: times in s, memory as a fraction of a machine's; own and parents: the numbers of a DAG name."""
+    """A stage: times in s, memory as a fraction of a machine's; `own` and `parents`: the numbers of a DAG name."""
 
     job: str
     submit: int
@@ -66,16 +66,16 @@ class BatchParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def is_batch_task(head: bytes, *, columns: int, status: int) -> bool:
-    """Whether the first rows have so many columns, and the last of them a status at that place."""
+    """Whether the first rows have `columns` columns, and the last row a status at place `status`."""
     rows = [line.split(b",") for line in head.splitlines()[:3]]
     return bool(rows) and all(len(row) == columns for row in rows) and rows[-1][status].strip() in _STATUSES
 
 
 def finished(path: Path, fields: tuple[Field, ...], options: BatchParams) -> tuple[pl.DataFrame, list[str]]:
-    """The rows of finished stages whose times and demands are known, in the file's order; what was left out.
+    """The rows of finished stages with known times and demands, in the file's order; notes on rows left out.
 
-    fields: with our names job, stage, tasks, start, end (s), cpu (hundredths of a core), and a memory. Columns that are
-    made of them: millicores, own (int or null) and parents (list of int or null). Raises TraceError.
+    `fields`: with our names job, stage, tasks, start, end (s), cpu (hundredths of a core), and a memory. Derived
+    columns: millicores, own (int or null) and parents (list of int or null). Raises TraceError.
     """
     bad, notes = BadRows(skip=options.skip_bad_rows), []
     ours = {field.name: field.ours for field in fields if field.ours}
@@ -108,8 +108,8 @@ def assemble(
 ) -> Trace:
     """Jobs in order of arrival, the first at 0.
 
-    frame: what `finished` gives, with mem_fraction, a fraction of a machine's memory.
-    A job arrives when its first stage starts: the tables do not say when it was submitted.
+    `frame`: rows of `finished`, with mem_fraction, a fraction of a machine's memory.
+    A job arrives at the start of its first stage: the tables have no time of submission.
     parents_of: from (own number, parents' numbers) of each stage of a job to the parents' indexes.
     Raises TraceError when no job is left.
     """
