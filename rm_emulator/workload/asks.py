@@ -1,7 +1,7 @@
 """Jobs with wrong asks: their tasks use different amounts.
 
-Graphene's evaluation (OSDI 2016, section 8) has both kinds: estimates of a stage's run time and of all its demands with the
-same drawn error, and jobs on YARN's Capacity Scheduler with asks for cores and memory alone.
+Graphene's evaluation (OSDI 2016, section 8) has both kinds: estimates of a stage's run time and of all its demands with
+the same drawn error, and jobs on YARN's Capacity Scheduler with asks for cores and memory alone.
 """
 
 from __future__ import annotations

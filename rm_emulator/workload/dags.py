@@ -80,7 +80,9 @@ def dag(shape: Shape, machines: int | Sequence[float], *, seed: int, number: int
     """The DAG with number `number` of the seed.
 
     `machines`: number of unrelated machines (times by `beta`), or the speed of each (time = size / speed, without
-    `beta`). More machines leave the times on the first machines unchanged. Raises InvalidParameters for impossible numbers.
+    `beta`). More machines leave the times on the first machines unchanged.
+
+    Raises InvalidParameters for impossible numbers.
     """
     _check(shape, machines, rate)
     sizes = np.maximum(1.0, np.rint(_even(seed, "sizes", number, shape.tasks) * 2 * shape.mean_ms))

@@ -1,7 +1,7 @@
 """Columns of a stranger's table by our names: `submit=SubmitTime@ms`, `durations=End-Start`, `memory=Mem@MiB`.
 
 A target is one of the csv format's columns; its source a column of the file, or a difference of two; behind `@` stands
-a unit, or how dates are written. What `@` leaves open is seen from the first rows, and told as a mapping to keep.
+a unit, or a form of dates. Without `@` the first rows decide, and the result is told as a mapping to keep.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _Made = Callable[[int, Sequence[str]], str]
 
 
 class _Source(msgspec.Struct):
-    """Where a target comes from. columns: positions in the file; names: their titles; unit: what stands behind @."""
+    """The source of a target. `columns`: positions in the file; `names`: their titles; `unit`: the text behind @."""
 
     target: str
     columns: tuple[int, ...]
@@ -61,16 +61,17 @@ class _Source(msgspec.Struct):
 
 
 class Mapped(msgspec.Struct):
-    """The table with our columns. rows: bad ones are noted as they come. titles: the file's own columns, by ours.
-
-    mapping: with every unit told; unused: columns that nothing was made of.
-    """
+    """The table with our columns."""
 
     header: list[str]
     rows: Rows
+    """Good rows; bad rows are noted on the way."""
     titles: dict[str, str]
+    """The file's own columns, by ours."""
     mapping: dict[str, str]
+    """The mapping with every unit."""
     unused: list[str]
+    """Columns without a target."""
 
 
 def read_map(path: Path) -> dict[str, str]:
@@ -83,9 +84,9 @@ def read_map(path: Path) -> dict[str, str]:
 
 
 def mapping_of(texts: Sequence[str], path: Path | None) -> dict[str, str]:
-    """The mapping of a command line: `OURS=YOURS,...`; without one that of the file, if any.
+    """The mapping of a command line: `OURS=YOURS,...`; without such a text the mapping of the file, if any.
 
-    Raises TraceError, and where a mapping is to be written over a file.
+    Raises TraceError, and for a mapping to be written over a file.
     """
     if not texts:
         return {} if path is None else read_map(path)
@@ -105,7 +106,7 @@ def mapping_of(texts: Sequence[str], path: Path | None) -> dict[str, str]:
 
 
 def map_text(mapping: Mapping[str, str], source: str) -> str:
-    """A mapping as the YAML file that `read_map` reads."""
+    """A mapping as a YAML file for `read_map`."""
     body: str = yaml.dump(dict(mapping), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=10**6)
     return f"# Columns of {source}: rm-emulator convert csv --map-file THIS_FILE\n{body}"
 
@@ -120,9 +121,9 @@ def mapped(
     unit: str,
     bad: BadRows,
 ) -> Mapped:
-    """The table under our names. ours: columns that keep their name where they are not mapped.
+    """The table under our names. `ours`: columns that keep their name without a mapping.
 
-    unit: of the numbers that times become. Raises TraceError for a source that is not there.
+    `unit`: of times as numbers. Raises TraceError for an absent source.
     """
     issues = Issues(str(path))
     sources = [source for target, text in mapping.items() if (source := _source(target, text, header, issues))]
@@ -185,7 +186,7 @@ def _source(target: str, text: str, header: Sequence[str], issues: Issues) -> _S
 
 
 def _maker(path: Path, source: _Source, first: list[tuple[int, list[str]]], unit: str, issues: Issues) -> _Made:
-    """How the target's text is made; `source.unit` is filled in where the rows tell it."""
+    """The maker of the target's text; fills in `source.unit` from the rows."""
     if source.target == "submit" or len(source.columns) == 2:
         if len(source.columns) == 2 and source.target not in (*_TIMES, "submit"):
             issues.add(f"only times have a difference, not {source.target}", line=1)
@@ -226,7 +227,7 @@ def _times(source: _Source, first: list[tuple[int, list[str]]], unit: str, issue
 
 
 def _kind(texts: Sequence[str], name: str, issues: Issues) -> str:
-    """How the times of a column are written: as the first one is, and as most of the first rows are."""
+    """The form of a column's times: of the first time, and of most of the first rows."""
     numbers = [value for text in texts if (value := plain(text)) is not None]
     if not texts or plain(texts[0]) is not None:
         high = max(map(abs, numbers), default=0.0)
@@ -253,7 +254,7 @@ def _moment(text: str, form: str) -> float | None:
 
 
 def _reader(kind: str, name: str, first: tuple[int, str]) -> Callable[[str], float]:
-    """Reads the cells of one column, all of one kind; first: (line, text) of the first, which told the kind."""
+    """Reads the cells of a column, all of the same kind; `first`: (line, text) of the first cell, for messages."""
     like = f", as line {first[0]} has ('{shown(first[1])}'): one kind per column"
 
     def read_number(text: str) -> float:
@@ -294,7 +295,7 @@ def _list(text: str) -> list[str]:
 
 
 def _amount(source: _Source, units: Mapping[str, str], issues: Issues) -> _Made:
-    """Quantities with Kubernetes' suffixes, from a plain number in the unit or a number with one of its own."""
+    """Quantities with Kubernetes' suffixes, from a plain number in the unit or a number with its own unit."""
     if source.unit not in units and source.unit:
         issues.add(f"'@{source.unit}' is no unit of {source.target} ({', '.join(filter(None, units))})", line=1)
 

@@ -1,6 +1,6 @@
-"""From events of tasks (submitted, scheduled, evicted, finished ...) to jobs: what both Google readers share.
+"""From events of tasks (submitted, scheduled, evicted, finished ...) to jobs: the common part of both Google readers.
 
-Times are microseconds from 600 s before the trace begins; 0 is before it, 2^63 - 1 after it. Requests are fractions
+Times are microseconds from 600 s before the trace begins; 0 is before the trace, 2^63 - 1 after. Requests are fractions
 of the largest machine.
 """
 
@@ -47,14 +47,14 @@ class EventParams(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Names(msgspec.Struct, frozen=True):
-    """What a job's own table says of it. name: what recurs."""
+    """A job's identity in its own table. `name`: the name of all its runs."""
 
     name: str = ""
     user: str = ""
 
 
 class _Ran(msgspec.Struct, frozen=True):
-    """One task, µs."""
+    """A task, µs."""
 
     submit: int
     run: int
@@ -62,9 +62,9 @@ class _Ran(msgspec.Struct, frozen=True):
 
 
 def parts(path: Path, table: str) -> list[Path]:
-    """The files of a table: `path` itself, or in a folder those called after it, or all in the folder of that name.
+    """The files of a table: `path` itself, or in a folder the files with its name, or all files in its own folder.
 
-    Raises TraceError where a folder has none.
+    Raises TraceError for a folder without such files.
     """
     if not path.is_dir():
         return [path]
@@ -77,7 +77,7 @@ def parts(path: Path, table: str) -> list[Path]:
 
 
 class TaskEvents(Log):
-    """The events of all tasks, in any order, and what the tasks make of them."""
+    """The events of all tasks, in any order, and the tasks from the events."""
 
     def __init__(self, path: Path, options: EventParams, kinds: Mapping[str, str]) -> None:
         super().__init__(path, options)
@@ -87,7 +87,7 @@ class TaskEvents(Log):
         self._events = 0
 
     def add(self, *, time: str, kind: str, job: str, index: str, cpu: str, memory: str, user: str = "") -> None:
-        """One event. Raises BadRow, and TraceError where there are too many."""
+        """Add an event. Raises BadRow, and TraceError for too many events."""
         self._events += 1
         if self._events > MAX_ROWS:
             raise one(self.path, f"more than {MAX_ROWS:,} events (the most that is read: take some of the files)")
@@ -103,7 +103,7 @@ class TaskEvents(Log):
             self._users[job] = user
 
     def jobs(self, names: Mapping[str, Names], *, source: str, assumed: Iterable[str]) -> Trace:
-        """The jobs of these events. Raises TraceError as `trace` does."""
+        """The jobs of the events. Raises TraceError as `trace` does."""
         sizes = machine_steps(self._options, "cpu", "memory")
         made = (self._job(job, names, sizes) for job in self._jobs)
         machine = f"{self._options.machine_cpu} cores and {self._options.machine_memory}"
@@ -116,7 +116,7 @@ class TaskEvents(Log):
         return self.trace([job for job in made if job is not None], source=source, assumed=said)
 
     def _job(self, job: str, names: Mapping[str, Names], sizes: tuple[int, ...]) -> WorkloadJob | None:
-        """None where no task of it ran inside the trace. Tasks that ask for the same are one stage."""
+        """A job, with a stage for all tasks of equal requests; None if no task ran inside the trace."""
         stages: dict[Vector, list[_Ran]] = {}
         for index in sorted(self._jobs[job]):
             ran = self._ran(self._jobs[job][index])
@@ -136,7 +136,7 @@ class TaskEvents(Log):
         return entry(Job(id=job, stages=tuple(made), name=known.name, user=user), submit / 1000, times)
 
     def _ran(self, events: list[_Event]) -> _Ran | None:
-        """The last attempt that came to an end; None, and counted, where there is none."""
+        """The last attempt with an end; None, and counted, without such an attempt."""
         events.sort(key=lambda event: event[0])
         submit = started = ran = None
         how, request = "", None
