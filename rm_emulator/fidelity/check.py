@@ -14,10 +14,12 @@ Progress = Callable[[str, int, int], None]
 
 
 class Emulated(msgspec.Struct, frozen=True):
-    """An emulated run. `jobs`: (submission, end) in ms by job id; `memory_mb`: allocated, per second, may be empty."""
+    """An emulated run."""
 
     jobs: Mapping[str, tuple[int, int]]
+    """(Submission, end) by job id, ms."""
     memory_mb: tuple[float, ...] = ()
+    """Allocated memory per second, perhaps empty."""
 
 
 Simulate = Callable[[Path, int], Emulated]

@@ -35,21 +35,22 @@ class JobFidelity(msgspec.Struct, frozen=True):
 
 
 class FolderFidelity(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of a folder. Errors signed, per cent; worst: the job furthest off; `memory_pct`: None without curves.
-
-    `ks`: largest distance between the distributions of all completion times, real and emulated.
-    """
+    """Figures of a folder. Errors are signed, in per cent."""
 
     name: str
     jobs: tuple[JobFidelity, ...]
     mean_error_pct: float
     worst_job: str
+    """The job furthest off."""
     worst_job_error_pct: float
     ks: float
+    """Largest distance between the distributions of all completion times, real and emulated, 0 to 1."""
     memory_pct: float | None
+    """Distance of the curves of allocated memory; None without curves."""
     real_runs: int
     seeds: int
     faults: tuple[str, ...]
+    """Sentences on bars not met."""
 
     @property
     def holds(self) -> bool:

@@ -24,11 +24,13 @@ _COLUMNS: Final = ("JobID", "real_start_time", "simulate_start_time", "simulate_
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run. `seconds`: job completion time by label of the job; `memory_mb`: allocated, per second of the run."""
+    """A run."""
 
     name: str
     seconds: Mapping[str, float]
+    """Job completion time by label of the job."""
     memory_mb: tuple[float, ...] = ()
+    """Allocated memory per second of the run."""
 
     @property
     def mean(self) -> float:

@@ -78,14 +78,17 @@ class SlsNode(msgspec.Struct, frozen=True):
 
 
 class SlsTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task with its run time. `host`: the node asked for, '' for any; size: None as for nodes."""
+    """A task."""
 
     duration_ms: int
+    """Run time."""
     host: str = ""
+    """Node asked for; '' for any node."""
     rack: str = ""
     priority: int = 20
     type: str = "map"
     memory_mb: int | None = None
+    """None: the configured size of all containers; likewise for vcores."""
     vcores: int | None = None
 
 
@@ -106,12 +109,14 @@ class SlsJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlsRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes, and jobs in order of the file. `lines`: of each job in its file. `notes`: on keys without effect."""
+    """Nodes, and jobs in order of the file."""
 
     nodes: tuple[SlsNode, ...]
     jobs: tuple[SlsJob, ...]
     lines: Mapping[str, int] = {}
+    """First line of each job in its file."""
     notes: tuple[str, ...] = ()
+    """Sentences on keys without effect."""
 
 
 def read_sls(jobs: Path, nodes: Path | None = None) -> SlsRun:

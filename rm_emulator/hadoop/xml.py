@@ -15,13 +15,15 @@ MAX_DEPTH: Final = 64
 
 
 class Element(msgspec.Struct, kw_only=True):
-    """An element. `text`: its own characters without white space around; `line`: 1-based, of the start."""
+    """An element."""
 
     tag: str
     line: int
+    """1-based, of the start."""
     attributes: dict[str, str]
     children: list[Element] = []
     text: str = ""
+    """The characters of the element itself, without white space around."""
 
     def child(self, tag: str) -> Element | None:
         """The first child with the tag, or None."""

@@ -49,12 +49,15 @@ _Made = Callable[[int, Sequence[str]], str]
 
 
 class _Source(msgspec.Struct):
-    """The source of a target. `columns`: positions in the file; `names`: their titles; `unit`: the text behind @."""
+    """The source of a target."""
 
     target: str
     columns: tuple[int, ...]
+    """Positions in the file."""
     names: tuple[str, ...]
+    """Titles of the columns."""
     unit: str
+    """The text behind @."""
 
     def __str__(self) -> str:
         return "-".join(self.names) + (f"@{self.unit}" if self.unit else "")

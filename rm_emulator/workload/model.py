@@ -91,17 +91,16 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs in order of arrival (ties: job id), history oldest first, and their source.
-
-    `resources`: names of the demand vectors' components. `remote`: cost of a task's distance from its input.
-    """
+    """Jobs in order of arrival (ties: job id), history oldest first, and their source."""
 
     name: str
     jobs: tuple[WorkloadJob, ...]
     history: tuple[PastJob, ...] = ()
     resources: tuple[str, ...] = ("cpu", "memory")
+    """Names of the demand vectors' components."""
     source: str = ""
     remote: Remote = Remote()
+    """Cost of a task's distance from its input."""
 
     @property
     def tasks(self) -> int:

@@ -228,22 +228,27 @@ PRESETS: Final[Mapping[str, Preset]] = {
 
 
 class _Names(NamedTuple):
-    """The recurring jobs as arrays of shape (names,).
-
-    runs: in the workload. task_ms: usual mean task run time, past_ms: the same of the history.
-    time_cov, space_cov: variations; new: without history; app, user: numbers; memory: MiB.
-    """
+    """The recurring jobs as arrays of shape (names,)."""
 
     runs: Ints
+    """Number of runs in the workload."""
     tasks: Ints
     task_ms: Floats
+    """Usual mean task run time."""
     past_ms: Floats
+    """Usual mean task run time in the history."""
     time_cov: Floats
+    """Variation over time."""
     space_cov: Floats
+    """Variation over space."""
     new: Flags
+    """Whether the name has no history."""
     app: Ints
+    """Number of the app."""
     user: Ints
+    """Number of the user."""
     memory: Ints
+    """MiB."""
 
 
 def spec(preset: str, knobs: Mapping[str, Any] | None = None) -> Preset:
