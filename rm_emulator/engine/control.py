@@ -104,7 +104,7 @@ class OneScheduler(Control):
         self._state, self._policy = state, policy
         self.held = state.containers
         self.copies = state.copies is not None
-        # Abilities are looked up once: a look-up for each fact or beat would cost more than the answer.
+        # Abilities are looked up once: a look-up for each fact or beat would be slow.
         self._plans, self._urges = ability(policy, Plans), ability(policy, Urges) or Urges()
         self._cycles = ability(policy, DecidesInCycles) or DecidesInCycles()
         self._rehearses = ability(policy, Rehearses)

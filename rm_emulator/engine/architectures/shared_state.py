@@ -36,7 +36,7 @@ class SharedState(Thinking):
         """Copy the free room of nodes changed by others."""
         scheduler.copied = self._commits
         self.show(scheduler, scheduler.stale, self.free)
-        # Only stale nodes are copied: a copy of thousands of nodes for each attempt would be most of the run.
+        # Only stale nodes are copied: a copy of all nodes for each attempt would be slow.
         scheduler.stale.clear()
 
     def changed(self, node: int, by: int) -> None:
