@@ -105,7 +105,7 @@ def plain_cov_over_time(found: Workload, feature: str) -> list[float | None]:
         value = getattr(entry.job, feature)
         earlier = found.history or found.jobs[:index]
         means = [
-            past.stages[0][1] if isinstance(past, PastJob) else float(past.runtimes[0].ms)  # type: ignore[union-attr]
+            past.stages[0][1] if isinstance(past, PastJob) else describe.mean_task_ms(past) or 0.0
             for past in earlier
             if value and getattr(past if isinstance(past, PastJob) else past.job, feature) == value
         ]
