@@ -1,4 +1,4 @@
-"""Arrivals: what is told before the first job, and each job when it comes, with its true run times."""
+"""Arrivals: the facts before the first job, and each job at its time, with true run times."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from schedulers.core.events import Estimated, Event, HistoryPrimed, JobSubmitted
 
 
 class Arrivals:
-    """The jobs of a workload in the order in which they come.
+    """The jobs of a workload in the order of arrival.
 
-    execution: draws their true run times. oracle: the true means are told before each job.
-    count: how many have come.
+    `execution` draws true run times. With `oracle`, the true means are told before each job. `count`: jobs so far.
     """
 
     def __init__(self, engine: Engine, execution: Execution, *, oracle: bool) -> None:
@@ -32,7 +31,7 @@ class Arrivals:
         return self.count < len(self._jobs)
 
     def expect(self) -> None:
-        """Only the next arrival is on the calendar, so that a long workload costs no memory there."""
+        """Enter the next arrival alone, so that a long workload costs no memory on the calendar."""
         if self.are_left:
             self._engine.calendar.at(self._jobs[self.count].submit_ms, ARRIVE, self.count, self._arrive, self.count)
 
@@ -44,8 +43,10 @@ class Arrivals:
         times = self._execution.stages(source)
         if source.am:
             spec = containers.with_master(spec, source.am)
+        # Before the job, so that the policy has its estimates at the first decision.
         if self._oracle and spec.kind == "batch":
             engine.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times), by_node(times)))
+        # The decisions wait for the `Master`: a placement needs the job in `engine.jobs`.
         decisions = engine.handle(JobSubmitted(now, spec, "asked" if source.am else engine.profile.asks))
         job = engine.jobs[spec.id] = Master(source, number, times, engine.control.job(spec.id))
         for index, stage in enumerate(spec.stages):
@@ -56,7 +57,7 @@ class Arrivals:
 
 
 def first_facts(config: EngineConfig, workload: Workload) -> Iterator[Event]:
-    """What is told before the first job comes."""
+    """The facts before the first job: queues, nodes, links, history."""
     yield from (QueueChanged(0, queue) for queue in config.queues)
     yield from (NodeAdded(0, node) for node in config.nodes)
     if config.links is not None:

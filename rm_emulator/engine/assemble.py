@@ -1,4 +1,4 @@
-"""From a cluster as data to the class that times it, and what of a cluster and a workload does not go together."""
+"""From a cluster as data to the class for its timing, and combinations of cluster and workload without meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_SERVICES: Final = "services go neither with executors that outlive tasks nor 
 
 
 def timing(config: EngineConfig) -> type[Profile]:
-    """When things are heard and acted upon: the class of the architecture, else of the profile.
+    """The class for the timing: of the architecture, else of the profile.
 
     Raises UnknownName, and InvalidParameters for settings that the profile does not have.
     """
@@ -26,10 +26,11 @@ def timing(config: EngineConfig) -> type[Profile]:
 
 
 def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
-    """The cluster with what follows from the workload.
+    """Complete the cluster by facts of the workload.
 
-    Raises as `timing`, and ValueError for what does not go together.
+    Raises as `timing`, and ValueError for a combination without meaning.
     """
+    # By class, without an engine: the check of a scenario asks before anything is built.
     there = profiles.entry(config.profile).cls
     if config.executors is not None and not there.has_executors:
         raise ValueError(no_executors(config.profile))
@@ -38,6 +39,7 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
     services = any(source.job.kind == "service" for source in workload.jobs)
     if services and (config.executors is not None or is_overbooked(config, workload)):
         raise ValueError(NO_SERVICES)
+    # Refused here rather than at the first task, perhaps hours into a run.
     names = {node.id for node in config.nodes}
     for job in workload.jobs:
         for stage, times in zip(job.job.stages, job.runtimes, strict=True):
@@ -52,10 +54,10 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
 
 
 def no_executors(profile: str) -> str:
-    """Why executors do not go with a profile."""
+    """The message for executors with a profile without executors."""
     return f"executors need the profile {_with_trait('has_executors')}, this cluster has '{profile}'"
 
 
 def _with_trait(trait: str) -> str:
-    """The profiles that have a trait, for a message."""
+    """The names of the profiles with a trait, for a message."""
     return " and ".join(f"'{entry.name}'" for entry in profiles if getattr(entry.cls, trait))

@@ -1,4 +1,4 @@
-"""Profiles with heartbeats: a node that beats reports what has ended there and is offered work."""
+"""Profiles with heartbeats: a node that beats reports the ends of its tasks and is offered work."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from schedulers.core.events import Heartbeat, JobChanged
 class Beats(Profile):
     """Nodes beat every interval from phases of their own, application masters call every interval of theirs.
 
-    A node is in the ring while its beat could change something. One that was offered work and got none, though
-    something that waits would fit, is parked: it beats again when anything has changed.
+    A node is in the ring while its beat could change something. A node that was offered work and got none, although
+    a waiting task would fit, is parked until anything changes.
 
-    answer_ms: what a master hears in a call takes effect so long after it. begin_ms: nobody beats before.
-    sleeps_at_once: nodes leave the ring when nobody waits any more, not each at its next turn.
+    `answer_ms`: time from an application master's call to its effect, ms. `begin_ms`: time of the first beats, ms.
     """
 
     offers = "heartbeat"
     has_masters = True
     sleeps_at_once: ClassVar[bool] = False
+    """Whether all nodes leave the ring with the last waiting task, instead of each at its next turn."""
 
     engine: Simulation
 
@@ -54,7 +54,7 @@ class Beats(Profile):
         self._parked_version = -1
 
     def begin(self) -> None:
-        """See Profile. A naive run lets every node beat for ever."""
+        """Put nodes on the ring; a naive run lets every node beat for ever."""
         if not self._skip:
             self.ring.add_all(range(len(self._ids)))
         self.ring.arm()
@@ -62,80 +62,84 @@ class Beats(Profile):
     # -- application masters --------------------------------------------------------------------
 
     def arrived(self, job: Master) -> None:
-        """See Profile. A master in a container of its own is asked for first."""
+        """Ask for the container of an application master first, before any task."""
         if job.source.am:
             self.engine.tell(JobChanged(self.engine.calendar.now, job.name, (job.own_stage,)))
 
     def launch(self, container: Container) -> int:
-        """See Profile. The master hears of the grant in its next call; its own container need not wait for that."""
+        """Start a task after the master's next call; the master's own container starts at once."""
         if container.stage == container.master.own_stage:
             return self.engine.calendar.now
         return self.masters.answer(container.master)
 
     @classmethod
     def usual_launch_ms(cls, config: EngineConfig) -> float:
-        """See Profile. A master that hears at once what it hears calls half an interval later, on average."""
+        """Half an interval of calls, the mean wait of a grant for the master's next call."""
         return config.am_heartbeat_ms / 2
 
     def stage_ended(self, job: Master, stage: int) -> None:
-        """See Profile. The master asks for the next stages when what it hears in its next call takes effect."""
+        """Let the master ask for the next stages after its next call."""
         self.masters.ask(job, job.opened(stage), self.masters.answer(job))
 
     def master_started(self, container: Container) -> None:
-        """See Profile."""
+        """Let the master register, and ask for its first stages."""
         self.masters.register(container)
 
     def finish_if_over(self, job: Master) -> None:
-        """See Profile. A master in a container of its own ends the job."""
+        """End the job, through the master where the master has a container of its own."""
         if job.container is not None:
             self.masters.unregister(job)
         elif not job.state.left:
             self.engine.finish(job)
 
-    # -- who beats ------------------------------------------------------------------------------
+    # -- nodes that beat ------------------------------------------------------------------------------
 
     def offer(self) -> None:
-        """See Profile."""
+        """Wake nodes, then enter the next beat on the calendar."""
         self._wake()
         self.ring.arm()
 
     def _wake(self) -> None:
-        """Nodes that could now be given something beat."""
+        """Put nodes on the ring that could now be given work."""
         if not self._skip:
             return
         control = self.control
+        # The length of the list first: the question comes after every fact, and mostly nothing is new.
         if self._unheard.at < len(self._unheard.entries):
             self.ring.add_all(control.woken())
         if control.urged:
             self.ring.add_all([index for index, name in enumerate(self._ids) if name in control.urged])
+        # Without waiting tasks a beat changes nothing, and a ring of sleepers costs nothing.
         elif self.sleeps_at_once and not self._unreported and not control.active:
             self.ring.clear()
+        # Any change may let a parked node be served, so all parked nodes try once.
         if self._parked and control.version != self._parked_version:
             self.ring.add_all(self._parked)
             self._parked.clear()
 
     def freed(self, node: int | None) -> None:
-        """See Profile."""
+        """Put the node on the ring, or all nodes with room for a waiting task."""
         if node is not None:
             self.ring.add(node)
         else:
+            # Only nodes with room for a waiting task, since a beat of any other would be skipped.
             could_place = self.control.could_place
             self.ring.add_all([index for index, name in enumerate(self._ids) if could_place(name)])
 
     def report_later(self, container: Container) -> None:
-        """The next beat of its node reports the end."""
+        """Leave the report of an end to the next beat of the node."""
         self._ended[container.index].append(container)
         self._unreported += 1
         self.ring.add(container.index)
 
     def report(self, container: Container) -> None:
-        """A beat reports an end."""
+        """Report an end in a beat."""
         self.engine.tell_end(container)
 
     # -- a beat ---------------------------------------------------------------------------------
 
     def _beat_in_disorder(self, node: int) -> None:
-        """A node's turn to beat; it may be heard late, or twice."""
+        """Take a node's turn to beat under disorder; the beat may be heard late, or twice."""
         assert self._disorder is not None
         delays = self._disorder.deliveries()
         for delay in delays:
@@ -151,14 +155,15 @@ class Beats(Profile):
         self.engine.carry_on()
 
     def _hear_beat(self, node: int) -> None:
-        """A node reports what has ended and is offered work."""
+        """Hear a beat: the node reports ends and is offered work."""
         engine, name = self.engine, self._ids[node]
         version = self.control.version
         ended = self._ended[node]
         if self._skip and not ended and not self.control.could_place(name):
             self.ring.discard(node)
-            return  # nobody waits for what is free here: the beat would change nothing
+            return  # no waiting task fits the free room: the beat would change nothing
         if ended:
+            # Emptied before the reports: a report may enter further ends of the same node.
             self._ended[node] = []
             self._unreported -= len(ended)
             for container in ended:
@@ -167,7 +172,7 @@ class Beats(Profile):
         self._settle(node, changed=self.control.version != version)
 
     def _settle(self, node: int, *, changed: bool) -> None:
-        """After a beat: does the node beat on?"""
+        """Decide after a beat whether the node stays on the ring."""
         if not self._skip:
             if not self.is_patient(changed=changed):
                 self.ring.clear()
@@ -175,6 +180,7 @@ class Beats(Profile):
         control = self.control
         if not control.could_place(self._ids[node]):
             self.ring.discard(node)
+        # Served, or counted as refused by a policy that counts: the next offer may differ.
         elif changed or (self._again and self.is_patient(changed=False)):
             self.ring.add(node)
         else:

@@ -1,8 +1,8 @@
 """Simulated time: callbacks on SimPy's event queue, in one total order.
 
 Events of the same millisecond are ordered by rank (arrivals, asks, starts, ends, heartbeats, ticks)
-and then by a stable key, never by the order in which they were entered: a run that skips idle
-heartbeats must meet the others in the same order as one that does not.
+and then by a stable key, never by the order of entry: a run that skips idle heartbeats must meet all other events in
+the same order as a run without skipping.
 
 SimPy's private names are used here and nowhere else.
 """
@@ -23,17 +23,17 @@ _ENTRY: Final = 5  # parts of an entry: when, priority, number, callback, value;
 
 
 class _Environment(simpy.Environment):
-    """SimPy's environment, in whose queue a callback may stand with what it is called with: no event around it."""
+    """SimPy's environment, with bare callbacks and their values in the queue instead of events."""
 
     def __init__(self, calendar: Calendar) -> None:
         super().__init__()
         self._calendar = calendar
 
     def step(self) -> None:
-        """Call entry after entry, until what is next is SimPy's own, such as the end of a run, and take that."""
+        """Call entry after entry up to an entry of SimPy's own, such as the end of a run, and take that entry."""
         queue: Any = self._queue
         calendar = self._calendar
-        while True:  # with the condition in this line CPython 3.11 would never specialise a loop that is begun but once
+        while True:  # a condition here is never specialised by CPython 3.11 in a loop begun only once
             if not queue or len(queue[0]) != _ENTRY:
                 break
             now, _, _, callback, value = heappop(queue)
@@ -45,7 +45,7 @@ class _Environment(simpy.Environment):
 class Calendar:
     """SimPy's queue with integer milliseconds. `shuffle` permutes facts of the same instant (seeded).
 
-    now: simulated time in ms, an attribute because whoever is called asks for it again and again.
+    `now`: simulated time in ms; an attribute rather than a property, since every callback reads the time.
     """
 
     def __init__(self, shuffle: np.random.Generator | None = None) -> None:
@@ -60,7 +60,7 @@ class Calendar:
         return not queue or (queue[0][0], queue[0][1]) > (self.now, rank << _SHIFT | key)
 
     def go_to(self, when: int, rank: int, key: int) -> bool:
-        """Be at that time, as if called by an entry with this rank and key; False where another one comes first."""
+        """Set the time to `when`, as an entry with this rank and key would; False where another entry comes first."""
         env: Any = self._env
         if env._queue and (env._queue[0][0], env._queue[0][1]) <= (when, rank << _SHIFT | key):
             return False
@@ -71,14 +71,15 @@ class Calendar:
         """Call `callback(value)` at `when`; among the same instant by rank, then key."""
         priority = rank << _SHIFT | key
         if self._shuffle is not None and rank <= END:
+            # All facts of an instant share a rank under disorder, so that any order among the facts is possible.
             priority = _FACTS | int(self._shuffle.integers(1 << 40))
         # Environment.schedule without an event, its call and its sum of now and delay: the engine's hottest line.
         heappush(self._queue, (when, priority, next(self._number), callback, value))
 
     def stop(self) -> None:
-        """Nothing that is entered happens any more."""
+        """Drop all entries."""
         self._queue.clear()
 
     def run(self, until: int | None = None) -> None:
-        """Call entry after entry, to the last one or to those before `until` (ms)."""
+        """Call entry after entry, to the last entry or up to time `until` (ms)."""
         self._env.run(until)

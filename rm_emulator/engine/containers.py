@@ -1,4 +1,4 @@
-"""Jobs and containers as the engine knows them: what an application master knows of its job, a node of a container."""
+"""Jobs and containers in the engine: the application master's knowledge of a job, the node's of a container."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from schedulers.kit.paths import to_output
 
 @dataclass(slots=True, eq=False)
 class Master:
-    """An application master: what it knows of its job."""
+    """An application master with its knowledge of a job."""
 
     source: WorkloadJob
     """The job with its true run times."""
@@ -64,11 +64,11 @@ class Master:
 
     @property
     def lasts(self) -> bool:
-        """Whether it is a service, which does not end by itself."""
+        """Whether the job is a service, without an end of its own."""
         return self.source.job.kind == "service"
 
     def begin(self, container: Container, now: int) -> None:
-        """A task of a service runs."""
+        """Note the start of a task of a service at time `now`, ms."""
         self.started.add((container.stage, container.task))
         if self.all_started is None and len(self.started) == self.source.job.tasks:
             self.all_started = now
@@ -79,8 +79,9 @@ class Master:
         return [i for i, stage in enumerate(self.source.job.stages) if not stage.parents]
 
     def opened(self, stage: int) -> list[int]:
-        """A stage has finished: the stages of whose parents it was the last."""
+        """Note the end of a stage; returns the stages of which the last parent ended."""
         found = []
+        # Counted down, instead of a look at all parents of all children for each ended stage.
         for child in self.state.children[stage]:
             self.parents_left[child] -= 1
             if self.parents_left[child] == 0:
@@ -90,26 +91,28 @@ class Master:
 
 @dataclass(slots=True, eq=False)
 class Container(Attempt):
-    """A container, the attempt that is in it, and what only the engine knows of that.
-
-    index: its node's. master: of the job that it is for. runtime: of the attempt, ms.
-    distance: from the task's input, see `Distances`; None: no input.
-    wave: what measured run times are told of the executor. forecasts: how often the end was foretold, where others
-    move it. ready: when it is launched and would start its task, were all data there.
-    """
+    """A container with its present attempt, and the engine's private knowledge of the attempt."""
 
     index: int
+    """Place of the node in the cluster."""
     master: Master
+    """Master of the container's job."""
     runtime: int = 0
+    """Run time of the attempt, ms."""
     distance: int | None = None
+    """Distance from the task's input, see `Distances`; None: no input."""
     wave: Wave = "fresh"
+    """State of the executor, for measured run times."""
     forecasts: int = 0
+    """Number of forecasts of the end, where tasks of the same node move the end."""
     ready: int = 0
+    """Start of the task if all data were there, ms."""
 
     def take(self, decision: Move | Copy, master: Master, now: int, pilot: bool) -> None:
-        """It is granted a task, if it was there, of another job."""
+        """Grant the container a task, perhaps of another job, at time `now`, ms."""
         self.master, self.job = master, decision.job
         self.stage, self.task, self.attempt = decision.stage, decision.task, decision.attempt
+        # The distance is of the former task; a task without input would keep it.
         self.granted_ms, self.started_ms, self.distance, self.pilot = now, None, None, pilot
 
 
@@ -120,12 +123,13 @@ def empty(number: int, node: str, index: int, master: Master) -> Container:
 
 def with_master(job: Job, demand: Vector) -> Job:
     """A job whose last stage is its application master."""
+    # Last, so that the indexes of all other stages stay.
     master = Stage(name="application-master", tasks=1, demand=demand, master=True)
     return msgspec.structs.replace(job, stages=(*job.stages, master))
 
 
 def result(job: Master, finish: int | None) -> JobRow:
-    """What recorders get of a job that finished then, or never."""
+    """The row of a job with its end at `finish`, ms; None: the job never ended."""
     spec, state = job.source.job, job.state
     plan = state.plan
     return JobRow(
@@ -156,6 +160,7 @@ def result(job: Master, finish: int | None) -> JobRow:
 
 def _ideal_ms(job: Master) -> int | None:
     """Longest path through the stages, each as long as its longest task; None for measured waves."""
+    # Measured waves have no run times before an executor is known, hence no ideal.
     longest = [max(getattr(times, "first", ()), default=None) for times in job.times]
     if None in longest:
         return None

@@ -29,34 +29,34 @@ class Stalled(SchedulerError, RuntimeError):
 
 
 class Scheduling(Decider, Protocol):
-    """A decider that goes by a policy: a `Scheduler`, or what stands in for one."""
+    """A decider that follows a policy: a `Scheduler`, or a stand-in for a scheduler."""
 
     @property
     def policy(self) -> Policy:
-        """The policy, whose triggers say what it wants to hear of."""
+        """The policy; its triggers name the events for which a policy wants to be called."""
 
     def next_change(self) -> int | None:
-        """When time alone would change what is decided, or None."""
+        """Time in ms at which the decisions would change by themselves, or None."""
 
 
 class Control(ABC):
-    """All that the simulation asks of whoever decides.
+    """The questions of the simulation to the deciders.
 
-    Only the implementations look into the states of schedulers: `OneScheduler`, `Several` that think about jobs of
+    Only the implementations look into the states of schedulers: `OneScheduler`, `Several` schedulers with jobs of
     their own, and `Workers` with queues.
     """
 
     handle: Callable[[Event], list[Decision]]
-    """Take in a fact, return decisions. An attribute, so that one scheduler's own method can stand here: it is called
-    for each fact."""
+    """Take in a fact, return decisions. An attribute instead of a method, so that a single scheduler's own method can
+    stand here without a call in between for each fact."""
     explain: Callable[[str], Explanation]
     """Why a live job waits."""
     held: Mapping[int, ContainerState]
     """The containers by number."""
     triggers: Triggers = Triggers()
-    """What a policy wants to hear of."""
+    """The events for which a policy wants to be called."""
     next_change: Callable[[], int | None] | None = None
-    """When time alone would change what is decided; None: never."""
+    """Time in ms at which the decisions would change by themselves; None where time alone changes nothing."""
     plans: bool = False
     """Whether jobs are planned, so that `new_plans` has to be asked."""
     copies: bool = False
@@ -76,26 +76,26 @@ class Control(ABC):
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """How many jobs have tasks that wait to be placed, and how many tasks these are."""
+        """Number of jobs with tasks to be placed, and number of such tasks."""
         states = self._states
         return sum(len(state.waiting) for state in states), sum(sum(state.sizes.waiting) for state in states)
 
     def job(self, name: str) -> JobState:
-        """What is known of a live job."""
+        """The state of a live job."""
         return self._state_of(name).jobs[name]
 
     def arrival(self, job: JobState, stage: int, node: str) -> int:
-        """When what a task of the stage takes is on the node, in ms; its parents are done."""
+        """Time at which the input of a task of the stage is on the node, ms; the parents have ended."""
         state = self._state_of(job.id)
         return arrival(job, job.stages[stage], state.nodes[node], state.links, state.nodes)
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
-        """Jobs that were planned since this was asked last."""
+        """Jobs planned since the last call, each with its plan."""
         return iter(())
 
 
 class OneScheduler(Control):
-    """One scheduler that sees the whole cluster, and answers what profiles ask in order to offer nodes."""
+    """A single scheduler with the whole cluster in view; answers the questions of profiles about nodes to offer."""
 
     def __init__(self, scheduler: Scheduling) -> None:
         state, policy = scheduler.state, scheduler.policy
@@ -104,15 +104,17 @@ class OneScheduler(Control):
         self._state, self._policy = state, policy
         self.held = state.containers
         self.copies = state.copies is not None
-        # Looked up once, as they are asked for each fact or beat.
+        # Abilities are looked up once: a look-up for each fact or beat would be slow.
         self._plans, self._urges = ability(policy, Plans), ability(policy, Urges) or Urges()
         self._cycles = ability(policy, DecidesInCycles) or DecidesInCycles()
         self._rehearses = ability(policy, Rehearses)
         self.unheard = state.journal.sizes.cursor()
-        """Sizes that woke, for `woken`, which need not be asked when all of this was read."""
+        """Sizes that woke; `woken` reads on from here, and need not be called when everything was read."""
         self.active = state.sizes.active
-        """Sizes of which tasks wait to be placed."""
+        """Sizes with tasks to be placed."""
+        # Only policies that rehearse pay for the loop over scripts; all others are called directly.
         self.handle = self._decide if self._rehearses is None else self._rehearse
+        # A policy that never looks at the clock must not be asked for the time after each fact.
         says = type(policy).next_change is not Policy.next_change or state.reservations is not None
         self.next_change = scheduler.next_change if says else None
         self.triggers, self.plans = policy.triggers, self._plans is not None
@@ -121,7 +123,7 @@ class OneScheduler(Control):
         return self._state
 
     def _rehearse(self, event: Event) -> list[Decision]:
-        """A fact, and what comes of the rehearsals that it made the policy wish for."""
+        """Take in a fact, then the results of the rehearsals wished for by the policy."""
         decisions = self._decide(event)
         assert self._rehearses is not None
         for job, script in self._rehearses.new_scripts().items():
@@ -130,32 +132,33 @@ class OneScheduler(Control):
 
     @property
     def version(self) -> int:
-        """See Control. Asked twice for each beat."""
+        """Count of changes, from the one state without a sum: two calls for each beat."""
         return self._state.counts.version
 
     def could_place(self, node: str) -> bool:
-        """Whether anything that waits could start on this node now, or the policy is to be offered it all the same."""
+        """Whether a waiting task could start on this node now, or the policy urges an offer of the node."""
         state = self._state
         return node in self._urges.urges or state.sizes.could_place(state.nodes[node])
 
     def has_takers(self) -> bool:
-        """Whether anything that waits could start anywhere now, in an idle executor too, or the policy is to decide."""
+        """Whether a waiting task could start anywhere now, also in an idle executor, or the policy is to decide."""
+        # The cheap answers first: an offer of the whole state walks over sizes and nodes.
         if self._cycles.due or self._urges.urges:
             return True
         return bool(self._state.waiting) and Offer(self._state, None).has_room()
 
     def woken(self) -> set[int]:
-        """Indexes of nodes for what began to wait, or was let start again, since this was asked last."""
+        """Indexes of nodes with room for sizes that began to wait, or may start again, since the last call."""
         fitting = self._state.sizes.fitting
         return {index for size in self.unheard.read() for index in fitting(size).indexes}
 
     @property
     def urged(self) -> Collection[str]:
-        """Nodes on which the policy has something to start that nobody waits for."""
+        """Nodes on which the policy would start a container without a waiting task."""
         return self._urges.urges
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
-        """See Control."""
+        """Jobs planned since the last call, from the only policy."""
         assert self._plans is not None
         for name, planned in self._plans.new_plans().items():
             yield self._state.jobs[name].spec, planned
@@ -163,5 +166,5 @@ class OneScheduler(Control):
 
 @lru_cache(maxsize=256)
 def _rehearsed(script: Script) -> tuple[tuple[Course, ...], Table]:
-    """Played once, however many cells wish for it."""
+    """Result of a rehearsal, played once even if many cells wish for the same script."""
     return rehearse(script)

@@ -1,4 +1,4 @@
-"""Profiles without heartbeats: facts are gathered, then one round decides on all nodes."""
+"""Profiles without heartbeats: facts are gathered, then a single round decides on all nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedulers.core.events import Tick
 class Cycles(Profile):
     """All nodes are on offer in each cycle.
 
-    gather_ms: how long facts are gathered before they are decided on; 0: all facts of an instant.
+    `gather_ms`: time from the first fact to the round, ms; 0: all facts of an instant.
     """
 
     offers = "cycle"
@@ -28,7 +28,8 @@ class Cycles(Profile):
         self._is_due = self._is_due_again = False  # a cycle after facts; one for what was refused
 
     def offer(self) -> None:
-        """See Profile."""
+        """Enter a cycle after the facts, if a waiting task could start."""
+        # Facts of one gathering share a cycle; without takers a cycle would decide nothing.
         if not self._is_due and self.control.has_takers():
             self._is_due = True
             calendar = self.engine.calendar
@@ -43,10 +44,11 @@ class Cycles(Profile):
             self._offer_again(changed=control.version != version)
 
     def _offer_again(self, *, changed: bool) -> None:
-        """What was refused in a cycle is offered once more, an interval later."""
+        """Offer the refused room once more, an interval later."""
         if self.control.has_takers() and self.is_patient(changed=changed):
             self._is_due_again = True
             calendar = self.engine.calendar
+            # Key 2: after the cycle for new facts of the same instant.
             calendar.at(calendar.now + self.engine.config.heartbeat_ms, TICK, 2, self._cycle_again)
 
     def _cycle_again(self, _: None) -> None:

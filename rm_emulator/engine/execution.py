@@ -1,4 +1,4 @@
-"""True run times: the only place where they are drawn. The scheduler never sees this.
+"""True run times, drawn here alone. The scheduler never sees a true run time.
 
 All draws are keyed by (seed, job, stage, task, attempt), so that two policies meet the same durations.
 """
@@ -16,7 +16,7 @@ from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes,
 from rm_emulator.workload.waves import StageWaves, TaskDraws, TaskDurations, Wave
 from schedulers.core import keyed
 
-#: As long as a duration of a scenario may be: what is drawn or stretched beyond it would not be counted right.
+#: Longest duration of a scenario, ms: sums of longer run times would not be exact.
 LONGEST_MS = 10**15
 WavesOf = Callable[[Waves, Executors], StageWaves]
 
@@ -35,7 +35,7 @@ class StageTimes(Protocol):
 
 
 class Listed:
-    """One known run time per task; later attempts of drawn ones are drawn anew."""
+    """A known run time per task; later attempts of drawn run times are drawn anew."""
 
     __slots__ = ("_again", "first", "mean_ms")
 
@@ -44,12 +44,12 @@ class Listed:
         self.mean_ms = sum(first) / len(first)
 
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
-        """See StageTimes.ms."""
+        """Run time of an attempt, the same on every executor."""
         return self.first[index] if attempt == 0 or self._again is None else self._again(index, attempt)
 
 
 class ByNode:
-    """Known run times per task and node; without a node, their mean. first: of each task on its fastest node."""
+    """Known run times per task and node. `first`: of each task on its fastest node, ms."""
 
     __slots__ = ("_columns", "_rows", "first", "mean_ms")
 
@@ -60,7 +60,7 @@ class ByNode:
         self.mean_ms = sum(map(sum, self._rows)) / (tasks * len(times.nodes))
 
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
-        """See StageTimes.ms."""
+        """Mean over the nodes, for callers without a node; see `on`."""
         row = self._rows[index]
         return round(sum(row) / len(row))
 
@@ -69,7 +69,7 @@ class ByNode:
         return self._rows[index][self._columns[node]]
 
     def means(self) -> dict[str, float]:
-        """By node the mean over all tasks."""
+        """Mean over all tasks by node, ms."""
         return {
             node: sum(row[column] for row in self._rows) / len(self._rows) for node, column in self._columns.items()
         }
@@ -86,14 +86,14 @@ class Measured(TaskDurations):
 
 
 def by_node(times: Sequence[StageTimes]) -> dict[str, tuple[int, ...]]:
-    """The means of a job's stages on each node, 0 for a stage whose times are no matter of that; empty for no other."""
+    """Means of a job's stages on each node, 0 for a stage with equal times on all nodes; empty without `ByNode`."""
     known = [each.means() if isinstance(each, ByNode) else {} for each in times]
     nodes = dict.fromkeys(node for means in known for node in means)
     return {node: tuple(round(means.get(node, 0)) for means in known) for node in nodes}
 
 
 class Execution:
-    """Makes the run times of a job when it arrives. waves_of: looks measured profiles up; None: there are none."""
+    """Makes the run times of a job at its arrival. `waves_of` looks measured profiles up; None: there are none."""
 
     def __init__(self, config: EngineConfig, seed: int, waves_of: WavesOf | None = None) -> None:
         self._executors, self._seed, self._waves_of = config.executors, seed, waves_of
@@ -113,6 +113,7 @@ class Execution:
         if isinstance(runtimes, PerNode):
             return ByNode(runtimes, tasks)
         if isinstance(runtimes, Drawn):
+            # First attempts as one block, later attempts one by one: blocks are many times faster to draw.
             first = draw(runtimes, keyed.generator(self._seed, "durations", job, stage), tasks)
             return Listed(first, lambda task, attempt: self._again(runtimes, job, stage, task, attempt))
         if self._executors is None or self._waves_of is None:
@@ -127,8 +128,9 @@ class Execution:
 
 
 def draw(runtimes: Drawn, generator: np.random.Generator, tasks: int) -> list[int]:
-    """`tasks` run times in ms, at least 1, with the mean and coefficient of variation asked for."""
+    """Draw `tasks` run times in ms, at least 1, with the mean and coefficient of variation of `runtimes`."""
     mean, cov = runtimes.mean_ms, runtimes.cov
+    # No draw at all, so that constant times cost no generator.
     if cov == 0 and runtimes.kind != "exponential":
         return [max(1, round(mean))] * tasks
     if runtimes.kind == "lognormal":
@@ -143,5 +145,6 @@ def draw(runtimes: Drawn, generator: np.random.Generator, tasks: int) -> list[in
         drawn = generator.uniform(mean - half, mean + half, tasks)
     else:
         drawn = generator.normal(mean, mean * cov, tasks)
+    # Python integers: numpy scalars are slow in the sums and comparisons of the calendar.
     whole: list[int] = np.clip(np.rint(drawn), 1, LONGEST_MS).astype(np.int64).tolist()
     return whole

@@ -1,4 +1,4 @@
-"""Application masters: how they call the resource manager."""
+"""Application masters and their calls to the resource manager."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedulers.core.events import JobChanged
 class Masters:
     """Application masters that call the resource manager every interval since their job's submission.
 
-    What they hear in a call takes effect `delay_ms` later. report(container) is called when one has ended.
+    The news of a call takes effect `delay_ms` later. `report(container)` is called at the end of a master.
     """
 
     def __init__(
@@ -22,16 +22,17 @@ class Masters:
         self._engine, self._interval, self._delay, self._report = engine, interval_ms, delay_ms, report
 
     def call(self, job: Master) -> int:
-        """When its next call is, which is after now."""
+        """Time of the master's next call, after now, ms."""
         now = self._engine.calendar.now
         return now + self._interval - (now - job.source.submit_ms) % self._interval
 
     def answer(self, job: Master) -> int:
-        """When what it hears in its next call takes effect."""
+        """Time at which the news of the master's next call takes effect, ms."""
         return self.call(job) + self._delay
 
     def ask(self, job: Master, stages: list[int], at: int) -> None:
-        """It asks for the tasks of these stages at that time, with all that it will have to ask for then."""
+        """Ask for the tasks of these stages at time `at`, together with all asks up to then."""
+        # One call carries all asks: stages that end before the call join the entry on the calendar.
         if stages and not job.asks:
             self._engine.later(at, ASK, job.number, self._ask, job)
         job.asks += stages
@@ -41,13 +42,13 @@ class Masters:
         self._engine.tell(JobChanged(self._engine.calendar.now, job.name, asked))
 
     def register(self, container: Container) -> None:
-        """Its own container has started."""
+        """Note the start of the master's own container."""
         job = container.master
         job.container = container
         self.ask(job, job.roots, self.call(job))
 
     def unregister(self, job: Master) -> None:
-        """When it has counted its last task, its job is done and its container is over."""
+        """After the last counted task, end the job and the master's container."""
         if not any(job.left) and not job.unregisters:
             job.unregisters = True
             self._engine.later(self.answer(job), ASK, job.number, self._unregister, job)
@@ -56,6 +57,7 @@ class Masters:
         container = job.container
         assert container is not None
         assert container.started_ms is not None
+        # The job ends in this very call; the end of the container is reported later.
         self._engine.finish(job)
         container.runtime = self._engine.calendar.now - container.started_ms
         self._engine.leave(container)

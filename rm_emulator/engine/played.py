@@ -12,7 +12,7 @@ from rm_emulator.workload.model import Workload
 
 
 class Played(NamedTuple):
-    """A run that is over, and what was recorded of it."""
+    """A finished run with its recording."""
 
     simulation: Simulation
     kept: Kept
@@ -27,7 +27,7 @@ def played(
     oracle: bool = False,
     attempts: bool = True,
 ) -> Played:
-    """Run the workload on this cluster. oracle: true means are told; attempts: see `Kept`. Raises as `Simulation`."""
+    """Run the workload on this cluster. `oracle` tells true means; `attempts`: see `Kept`. Raises as `Simulation`."""
     kept = Kept(attempts=attempts)
     simulation = Simulation(config, workload, control, kept, seed=seed, oracle=oracle)
     simulation.run()

@@ -1,4 +1,4 @@
-"""What a profile is: when a resource manager hears of things, and when it acts."""
+"""Profiles: when a resource manager hears of facts, and when its decisions take effect."""
 
 from __future__ import annotations
 
@@ -20,114 +20,114 @@ from schedulers.core.registry import NoParams, Registry
 
 
 class Engine(Protocol):
-    """What profiles and features need of the simulation. Profiles that need more say so by its class, `Simulation`."""
+    """The part of `Simulation` that profiles and features use. A profile with further needs names `Simulation`."""
 
     config: EngineConfig
     """The cluster."""
     workload: Workload
     """Its jobs."""
     seed: int
-    """Of all draws by name."""
+    """Seed of all draws by name."""
     control: Control
-    """Who decides."""
+    """The decider."""
     record: Recording
-    """Where results go."""
+    """Receiver of results."""
     calendar: Calendar
-    """What happens when."""
+    """Callbacks in simulated time."""
     profile: Profile
-    """When things are heard and acted upon."""
+    """Timing of facts and decisions."""
     jobs: dict[str, Master]
-    """The jobs that live, by id."""
+    """Live jobs, by id."""
     containers: dict[int, Container]
-    """The containers that live, by number."""
+    """Live containers, by number."""
     obeys: dict[type[Decision], Callable[[Any], None]]
-    """Who carries out a decision."""
+    """The method that carries out a decision, by the decision's class."""
     launch: Callable[[Container], None]
-    """Sees to it that what is granted now starts."""
+    """Enters the start of a container granted now."""
     tell_completion: Callable[[Event], list[Decision]]
-    """Tells a completion, late where there is disorder; what was decided at once."""
+    """Tells a completion, late under disorder; returns the decisions made at once."""
     until: int | None
-    """When the run ends at the latest, in ms; None: with its last job."""
+    """Latest end of the run, ms; None: the run ends with the last job."""
     end_ms: int
-    """When it has ended."""
+    """End of the run, ms."""
 
     @property
     def is_busy(self) -> bool:
-        """See Simulation."""
+        """Whether anything runs, or is sure to be heard."""
         ...
 
     @property
     def arrivals_left(self) -> bool:
-        """See Simulation."""
+        """Whether jobs are still to come."""
         ...
 
     def handle(self, event: Event) -> list[Decision]:
-        """See Simulation."""
+        """Let the decider hear a fact; its decisions are not carried out yet."""
         ...
 
     def tell(self, event: Event) -> list[Decision]:
-        """See Simulation."""
+        """Tell a fact and carry out the decisions."""
         ...
 
     def obey(self, decisions: Iterable[Decision]) -> None:
-        """See Simulation."""
+        """Carry decisions out."""
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
-        """See Simulation."""
+        """Call `tell(about)`, which tells facts, at time `at`."""
 
     def carry_on(self) -> None:
-        """See Simulation."""
+        """Offer free room after the facts of one calendar entry."""
 
     def contain(self, number: int, node: str, job: str) -> Container:
-        """See Simulation."""
+        """Make a container on its way to a job, without a task as yet."""
         ...
 
     def start_of(self, container: Container, at: int) -> int:
-        """See Simulation."""
+        """Start in ms of a grant that would start at time `at`."""
         ...
 
     def started(self, container: Container) -> None:
-        """See Simulation."""
+        """Handle the first instant of a granted container."""
 
     def start(self, container: Container, now: int) -> None:
-        """See Simulation."""
+        """Handle the first instant of a task."""
 
     def over(self, container: Container) -> None:
-        """See Simulation."""
+        """Handle the last instant of a task on its node."""
 
     def count(self, container: Container) -> None:
-        """See Simulation."""
+        """Count a finished task in its job."""
 
     def tell_end(self, container: Container) -> None:
-        """See Simulation."""
+        """Tell the end of a container."""
 
     def finish(self, job: Master) -> None:
-        """See Simulation."""
+        """End a job."""
 
 
 class Profile(ABC):
-    """One real system's timing. A subclass says in its docstring which system that is, and where that is written.
+    """Timing of a real system. The docstring of a subclass names the system and the source.
 
-    The hooks, in the order in which a task meets them: `begin` (the run), `arrived` (its job), `launch` (its grant),
-    `runs` (its start), `ended` (its end), `stage_ended`, `finish_if_over`; after whatever was heard comes `offer`.
-    Through `engine` a hook enters things on the calendar (`calendar`, `later`) and tells facts (`tell`, `tell_end`).
+    The hooks, in the order in which a task meets them: `begin` (the run), `arrived` (the job), `launch` (the grant),
+    `runs` (the start), `ended` (the end), `stage_ended`, `finish_if_over`; after every fact comes `offer`.
+    Through `engine` a hook enters callbacks on the calendar (`calendar`, `later`) and tells facts (`tell`, `tell_end`).
 
-    offers: what the scheduler is offered, the node that beats, all nodes in each cycle, or all to the job that it has
-    thought about.
-    asks: what a job asks for on its arrival, see `JobSubmitted`.
-    has_executors: containers may outlive tasks. has_masters: application masters may have containers of their own.
-    prompt: nothing comes between a grant and the task's start but start-up times and data.
-
-    A class `Params` inside the class has the settings of the profile, as of whatever registers itself; params: those
-    of this cluster.
+    A class `Params` inside the class has the settings of the profile, as in all registries; `params` holds the
+    settings of this cluster.
     """
 
     offers: ClassVar[Literal["heartbeat", "cycle", "thought"]]
+    """Nodes on offer: the node that beats, all nodes in each cycle, or all nodes to a job after thought."""
     asks: ClassVar[Literal["all", "roots", "asked"]] = "asked"
+    """Stages that a job asks for on arrival, see `JobSubmitted`."""
     has_executors: ClassVar[bool] = False
+    """Whether containers may outlive tasks."""
     has_masters: ClassVar[bool] = False
+    """Whether application masters may have containers of their own."""
     prompt: ClassVar[bool] = False
+    """Whether only start-up times and data come between a grant and the start of the task."""
     Params: ClassVar[type[msgspec.Struct]] = NoParams
+    """Settings of the profile."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.params = engine, self.params_of(engine.config)
@@ -136,79 +136,81 @@ class Profile(ABC):
     @classmethod
     def params_of(cls, config: EngineConfig) -> Any:
         """The profile's `Params` on this cluster. Raises msgspec.ValidationError."""
+        # Converted again rather than kept: class methods need the settings before there is an engine.
         return msgspec.convert(dict(config.settings), cls.Params)
 
     @classmethod
     def settled(cls, config: EngineConfig, workload: Workload) -> EngineConfig:
-        """The cluster with what follows from the workload. Raises ValueError for what does not go together."""
+        """Complete the cluster by facts of the workload. Raises ValueError for a combination without meaning."""
         return config
 
     def begin(self) -> None:
-        """Nodes and queues have been told; the first job has not arrived."""
+        """Begin the run, after nodes and queues and before the first job."""
 
     def arrived(self, job: Master) -> None:
-        """The scheduler has heard of a job: what else follows from its arrival?"""
+        """Act on the arrival of a job; the scheduler has heard of the job."""
 
     def launch(self, container: Container) -> int:
-        """When the container that is granted now starts its task, in ms, before start-up times."""
+        """Start in ms of the task in a container granted now, without start-up times."""
         return self.engine.calendar.now
 
     @classmethod
     def usual_launch_ms(cls, config: EngineConfig) -> float:
-        """How long a task holds what it was granted before it starts, on average, before start-up times: a forecast.
+        """Mean time in ms between grant and start of a task, without start-up times: a forecast.
 
-        Executors that are kept are launched once for many tasks: that does not count.
+        The launch of a kept executor serves many tasks, and does not count.
         """
         return 0.0
 
     def runs(self, runtime: int) -> int:
-        """How long a task of this run time, whose start is seen now, is seen to run."""
+        """Run time in ms as seen from outside, for a task with this true run time and a start seen now."""
         return runtime
 
     def ended(self, container: Container) -> bool:
-        """A task has ended on its node: who hears of it, and when? False: nothing that could be offered has changed.
+        """Act on the end of a task on its node. False: nothing on offer has changed.
 
-        Whoever hears of it counts it (`engine.count`), and tells the scheduler (`engine.tell_end`).
+        The hearer of the end counts the task (`engine.count`), and tells the scheduler (`engine.tell_end`).
         """
         self.engine.count(container)
         self.engine.tell_end(container)
         return True
 
     def stage_ended(self, job: Master, stage: int) -> None:
-        """The last task of a stage was counted: what follows?"""
+        """Act on the last counted task of a stage."""
 
     def master_started(self, container: Container) -> None:
-        """An application master's own container runs."""
+        """Act on the start of an application master's own container."""
 
     def finish_if_over(self, job: Master) -> None:
-        """The scheduler has heard of an end in this job: is that the end of the job?"""
+        """End the job if the end just heard was the last in the job."""
         if not job.state.left:
             self.engine.finish(job)
 
     @abstractmethod
     def offer(self) -> None:
-        """Something was heard: see to it that what is free will be offered, and when.
+        """Arrange the next offer of free room, after facts were heard.
 
-        Called after every calendar entry that told facts; a policy that wants an offer at some time is asked here.
+        Called after every calendar entry with facts; here a policy may ask for an offer at a later time.
         """
 
     def freed(self, node: int | None) -> None:
-        """Room was given back on this node, or on any, unheard by the node: its next offer must not be missed."""
+        """Make sure of an offer for room given back on this node (None: on any node), unheard by the node."""
 
     def is_patient(self, *, changed: bool) -> bool:
-        """Whether something may still come of going on as now, after an offer that has changed something or not."""
+        """Whether further offers may still change anything, after an offer that did or did not."""
         if changed or self.engine.is_busy:
             self._idle_offers = 0
             return True
         self._idle_offers += 1
         triggers = self.engine.control.triggers
+        # A policy that counts refused offers (delay scheduling) changes by further equal offers: hence patience.
         counts = (triggers.every_beat or triggers.every_offer) and self.engine.jobs
         return self._idle_offers <= (PATIENCE if counts else 1) * len(self.engine.config.nodes)
 
 
-#: Profiles by name; `Profile` says what one is.
+#: Profiles by name, see `Profile`.
 profiles: Final[Registry[Profile]] = Registry("profile", "rm_emulator.engine.profiles", worlds=("emulator",))
-#: Who decides, where that is not one scheduler at once, by the kind of its block. Each takes the place of a profile.
+#: Architectures by the kind of their block: deciders other than a single prompt scheduler, each in place of a profile.
 architectures: Final[Registry[Profile]] = Registry(
     "architecture", "rm_emulator.engine.architectures", worlds=("emulator",)
 )

@@ -1,4 +1,4 @@
-"""Where results go while a run runs."""
+"""Recordings: receivers of results during a run."""
 
 from __future__ import annotations
 
@@ -16,72 +16,72 @@ Int16 = Annotated[int, msgspec.Meta(extra={"bits": 16})]
 Int32 = Annotated[int, msgspec.Meta(extra={"bits": 32})]
 
 
+# Without garbage collection: rows are never part of a circle, and a run may keep very many.
 class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One job as it ended, a row of jobs.parquet with these columns; times in ms on the simulated clock.
-
-    first_start_ms, finish_ms: None when no task ever started, or the job did not finish.
-    tasks, stages, width: all tasks, all stages, tasks of the widest stage.
-    work_ms: the true total of its tasks' run times at node speed 1.
-    size_ms, size_source: the estimated total when the policy sized the job and where it came from
-        (`history:job_name`, `pilots:2`); None when the job was never sized.
-    thin: it bypassed sampling; pilots: tasks that ran as samples.
-    failed_tasks: attempts that ended with a code other than 0.
-    ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
-    service: it does not end by itself. all_started_ms: when all tasks of a service had started. start_within_ms: its
-        objective for that, from its submission (columns only where there are services).
-    deadline_ms: when it should have been done, None where it has no deadline.
-    """
+    """A job at its end, a row of jobs.parquet with these columns; times in ms on the simulated clock."""
 
     id: str
     submit_ms: int
     tasks: Int32
+    """Number of all tasks."""
     work_ms: int
+    """True total of the tasks' run times at node speed 1."""
     name: str = ""
     user: str = ""
     queue: str = "default"
     first_start_ms: int | None = None
+    """None when no task ever started."""
     finish_ms: int | None = None
+    """None when the job did not finish."""
     stages: Int32 = 1
     width: Int32 = 1
+    """Tasks of the widest stage."""
     size_ms: float | None = None
+    """Estimated total of run times; None when the policy never sized the job."""
     size_source: str | None = None
+    """Source of the estimate (`history:job_name`, `pilots:2`)."""
     thin: bool = False
+    """Whether the job bypassed sampling."""
     pilots: Int32 = 0
+    """Tasks that ran as samples."""
     failed_tasks: Int32 = 0
+    """Attempts that ended with a code other than 0."""
     weight: float = 1.0
     ideal_ms: int | None = None
+    """JCT on an empty cluster with room for everything (longest path of true run times); None if unknown."""
     service: bool = False
+    """Whether the job lasts until somebody ends the job (column only where there are services, as for the next two)."""
     all_started_ms: int | None = None
+    """Time at which all tasks of a service had started."""
     start_within_ms: int | None = None
+    """Objective of a service for the start of all tasks, from submission."""
     deadline_ms: int | None = None
+    """Time at which the job should have ended; None without a deadline."""
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What came of a scheduler's thinking about a job once, a row of tries.parquet; times in ms.
-
-    scheduler: its name. asked: tasks of the job that were to be placed. placed, refused: claims that were carried out,
-    and that were not. given_up: the job was given up.
-    """
+    """Result of an attempt of a scheduler at a job, a row of tries.parquet; times in ms."""
 
     scheduler: str
+    """Name of the scheduler."""
     job: str
     began_ms: int
     ended_ms: int
     asked: Int32
+    """Tasks of the job to be placed."""
     placed: Int32
+    """Claims that were carried out."""
     refused: Int32
+    """Claims that were refused."""
     given_up: bool = False
+    """Whether the job was given up."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One attempt of a task, as recorders get it when it has ended: a row of tasks.parquet; times in ms.
+    """An attempt of a task at its end: a row of tasks.parquet; times in ms.
 
-    It is the engine's own record of a container, which goes on to the next task: copy what you keep.
-    granted_ms: since when its resources were held for it (in a kept executor: since it was handed the task).
-    started_ms: its first instant of running, None if it never ran. code: 0 when it succeeded.
-    arrived_ms: when all the data that it takes was on its node, None if it takes none (a column only where there
-    are links). copy: it was started beside another attempt of its task (a column only where there are copies).
+    The object is the engine's own record of a container, and goes on to the next task: recorders copy the fields.
     """
 
     job: str
@@ -91,45 +91,51 @@ class Attempt:
     node: str
     container: int
     granted_ms: int
+    """Time since which the resources were held for the attempt (in a kept executor: since the task was handed over)."""
     started_ms: int | None
+    """First instant of running; None for an attempt that never ran."""
     ended_ms: int
     pilot: bool
     code: Int32
+    """Exit code; 0 for success."""
     arrived_ms: int | None = field(default=None, kw_only=True)
+    """Time at which all input was on the node; None without input (column only where there are links)."""
     copy: bool = field(default=False, kw_only=True)
+    """Whether another attempt of the task was running at the start (column only where there are copies)."""
 
 
-#: Columns of tasks.parquet, and of jobs.parquet, that are there only where the run can fill them.
+#: Columns of tasks.parquet and of jobs.parquet for runs that can fill them.
 SOMETIMES: Final = ("arrived_ms", "copy")
 OF_SERVICES: Final = ("service", "all_started_ms", "start_within_ms")
 
 
 class Recording:
-    """Where results go. This one keeps nothing; `rm_emulator.results.record.Recorder` writes files."""
+    """Receiver of results. The base keeps nothing; `rm_emulator.results.record.Recorder` writes files."""
 
     def demand(self, job: str, stage: int, vector: Vector) -> None:
-        """What a task of a stage holds."""
+        """Amounts held by a task of a stage."""
 
     def task(self, attempt: Attempt) -> None:
         """An attempt has ended."""
 
     def job(self, row: JobRow) -> None:
-        """A job that ended."""
+        """A job has ended."""
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
         """The policy has planned a live job; the last plan counts."""
 
     def tried(self, row: Try) -> None:
-        """A scheduler that takes its time has thought about a job."""
+        """A scheduler with think times has ended an attempt at a job."""
 
     def finish(self, end_ms: int) -> None:
         """The run is over."""
 
 
 class Kept(Recording):
-    """A recording in memory. tasks: attempts in the order in which they ended; none of them without `attempts`.
+    """A recording in memory.
 
-    jobs: in the order in which they ended. plans: the last one of each job. tries: in order.
+    `tasks`: attempts in the order of their ends, none without `attempts`. `jobs`: in the order of their ends.
+    `plans`: the last plan of each job. `tries`: in order.
     """
 
     def __init__(self, *, attempts: bool = True) -> None:
@@ -140,18 +146,18 @@ class Kept(Recording):
         self._attempts = attempts
 
     def task(self, attempt: Attempt) -> None:
-        """See Recording."""
+        """Keep a copy, since the engine reuses the attempt for the container's next task."""
         if self._attempts:
             self.tasks.append(Attempt(**{field: getattr(attempt, field) for field in Attempt.__slots__}))
 
     def job(self, row: JobRow) -> None:
-        """See Recording."""
+        """Keep the job."""
         self.jobs.append(row)
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
-        """See Recording."""
+        """Keep the plan in place of an earlier plan."""
         self.plans[job.id] = planned
 
     def tried(self, row: Try) -> None:
-        """See Recording."""
+        """Keep the attempt."""
         self.tries.append(row)

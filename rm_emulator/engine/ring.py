@@ -1,8 +1,8 @@
 """Node heartbeats from one ring ordered by phase: one outstanding SimPy event, whatever the number of nodes.
 
-A node in the ring beats at its phase plus every multiple of the interval; a node outside it sleeps. A
-naive engine keeps every node in; a skipping one keeps those whose beat could change something
-(YARN notes, section 5.4). Both meet the same beats in the same order: by time, then by node.
+A node in the ring beats at its phase plus every multiple of the interval; a node outside the ring sleeps. A naive
+engine keeps every node in the ring; a skipping engine keeps the nodes with beats that could change something (YARN
+notes, section 5.4). Both meet the same beats in the same order: by time, then by node.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rm_emulator.engine.calendar import BEAT, Calendar
 
 
 class Ring:
-    """Who beats, and when next. beat(node) is called at each beat; begin: nobody beats before (whole intervals)."""
+    """Nodes that beat, and the next beat. Calls `beat(node)` at each beat, from `begin` on (ms, whole intervals)."""
 
     def __init__(
         self, calendar: Calendar, phases: list[int], interval: int, beat: Callable[[int], None], *, begin: int = 0
@@ -44,6 +44,7 @@ class Ring:
     def add_all(self, nodes: Iterable[int]) -> None:
         """Let many nodes beat."""
         fresh = [node for node in nodes if not self._inside[node]]
+        # Few nodes are inserted in place; for many, a single sort is cheaper than as many insertions.
         if len(fresh) < 8:
             for node in fresh:
                 self.add(node)
@@ -69,11 +70,12 @@ class Ring:
         self._changed = True
 
     def beat_now(self, node: int) -> None:
-        """The node beats now, out of band, and counts its interval from here (YARN's NodeManager)."""
+        """Let the node beat now, out of band, and count its interval from now on (YARN's NodeManager)."""
         inside = self._inside[node]
         self.discard(node)
         now = self._calendar.now
         self._phase[node] = now % self._interval
+        # Entries of this instant with a lower rank come first, as in a run with all nodes on the ring.
         if not self._calendar.is_turn(BEAT, node):
             self.add(node)
             return
@@ -91,6 +93,7 @@ class Ring:
         self._enter(self._upcoming())
 
     def _enter(self, upcoming: tuple[int, int] | None) -> None:
+        # The beat on the calendar is still the next: no second entry.
         if upcoming == self._next:
             return
         self._next = upcoming
@@ -107,6 +110,7 @@ class Ring:
             phase, node = members[0]
             return self._begin + phase, node
         last_time, last_node = self._last
+        # From the latest beat on: at the same instant, nodes with higher numbers still have their turn.
         position = bisect_right(members, (now % interval, last_node if last_time == now else -1))
         if position < len(members):
             phase, node = members[position]
@@ -115,16 +119,18 @@ class Ring:
         return now + ((phase - now) % interval or interval), node
 
     def _turn(self, generation: int) -> None:
-        """A node beats, and after it those that beat before anything else happens: they spare the calendar."""
+        """Let a node beat, then every node with a beat before the next calendar entry: beats without the calendar."""
         turn = self._next
+        # The calendar has no removal: an entry of an older generation is void.
         if generation != self._generation:
             return
         while turn is not None:
+            # Cleared before the beat, so that a call of `arm` during the beat enters the next beat.
             self._last, self._next, self._changed = turn, None, True
-            self._generation += 1  # what the calendar has of before is over
+            self._generation += 1  # makes the calendar's earlier entries void
             self._beat(turn[1])
             if not self._changed:
-                return  # armed by what came of the beat
+                return  # armed during the beat
             self._changed = False
             turn = self._upcoming()
             if turn is None or not self._calendar.go_to(turn[0], BEAT, turn[1]):

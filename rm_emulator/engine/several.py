@@ -1,4 +1,4 @@
-"""Several schedulers that think behind one control, each about jobs of its own."""
+"""Several schedulers with think times behind one control, each with jobs of its own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from schedulers.core.resources import Vector, dominant_share
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import ClusterState, ContainerState, JobState
 
-#: Bits of a container's number that count; those above name its scheduler.
+#: Bits of a container's number for the count; the bits above name the scheduler.
 _BITS: Final = 32
 _OF_CONTAINERS: Final = (ContainerStarted, ContainerEnded, ClaimRefused)
 _OF_JOBS: Final = (Estimated, JobCancelled, JobChanged, StageWithdrawn, Thought)
@@ -43,10 +43,11 @@ def first_container(scheduler: int) -> int:
 
 
 def assigned(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker]) -> dict[str, int]:
-    """Each job's scheduler, by number: the first that takes it, those that take the same jobs in turn.
+    """Each job's scheduler, by number: the first that takes the job; equal schedulers take jobs in turn.
 
-    Raises ValueError for a job that nobody takes.
+    Raises ValueError for a job without a scheduler.
     """
+    # Schedulers with the same choice share their jobs by turns; think times and policies may differ.
     alike = {each.jobs: [n for n, other in enumerate(schedulers) if other.jobs == each.jobs] for each in schedulers}
     counts = dict.fromkeys(alike, 0)
     found: dict[str, int] = {}
@@ -64,13 +65,13 @@ def assigned(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker]) -> dict
 
 
 def group(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker], number: int) -> list[str]:
-    """The jobs of all schedulers that take the same jobs as scheduler `number`. Raises ValueError as `assigned`."""
+    """The jobs of all schedulers that choose jobs as scheduler `number` does. Raises ValueError as `assigned`."""
     alike = {n for n, other in enumerate(schedulers) if other.jobs == schedulers[number].jobs}
     return [job for job, of in assigned(jobs, schedulers).items() if of in alike]
 
 
 class _Held(Mapping[int, ContainerState]):
-    """The containers of all by number."""
+    """The containers of all schedulers by number."""
 
     def __init__(self, schedulers: Sequence[Scheduler]) -> None:
         self._of = [scheduler.state.containers for scheduler in schedulers]
@@ -86,7 +87,7 @@ class _Held(Mapping[int, ContainerState]):
 
 
 class Several(Control):
-    """Several schedulers that think, each about jobs of its own. They are told apart by number."""
+    """Several schedulers with think times, each with jobs of its own, told apart by number."""
 
     def __init__(self, schedulers: Sequence[Scheduler], of: Mapping[str, int]) -> None:
         super().__init__([scheduler.state for scheduler in schedulers])
@@ -96,14 +97,15 @@ class Several(Control):
         """Each job's scheduler."""
         self.held = _Held(schedulers)
         self.queues: list[Collection[str]] = [state.waiting for state in self._states]
-        """Each scheduler's jobs with tasks that wait to be placed, kept up to date."""
+        """Each scheduler's jobs with tasks to be placed, kept up to date."""
         self.plans = any(ability(scheduler.policy, Plans) for scheduler in schedulers)
         self._deferred: dict[int, list[Event]] = {}
-        """Ends that were heard of while their scheduler thinks, to be delivered when it has finished."""
+        """Ends heard during an attempt of their scheduler, to be delivered after the attempt."""
 
     def handle(self, event: Event) -> list[Decision]:
-        """Tell whom it concerns; a fact about neither a job nor a container is told to all."""
+        """Tell a fact to the scheduler of its job or container; a fact about neither is told to all."""
         if isinstance(event, _OF_CONTAINERS):
+            # The number names the scheduler, so that no table of containers is searched for each fact.
             number = event.container >> _BITS
             if number in self._deferred and isinstance(event, ContainerEnded):
                 self._deferred[number].append(event)
@@ -116,14 +118,14 @@ class Several(Control):
         return [decision for scheduler in self.schedulers for decision in scheduler.handle(event)]
 
     def explain(self, job: str) -> Explanation:
-        """See Control."""
+        """Why a live job waits, by its own scheduler."""
         return self.schedulers[self.of[job]].explain(job)
 
     def _state_of(self, job: str) -> ClusterState:
         return self._states[self.of[job]]
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
-        """See Control."""
+        """Jobs planned since the last call, of all schedulers."""
         for scheduler in self.schedulers:
             plans = ability(scheduler.policy, Plans)
             for name, planned in plans.new_plans().items() if plans is not None else ():
@@ -132,24 +134,26 @@ class Several(Control):
     # -- one of them ----------------------------------------------------------------------------
 
     def first_in_line(self, number: int) -> JobState | None:
-        """The job that the scheduler would think about next; None where its policy holds back all of them."""
+        """The scheduler's next job to think about; None where the policy holds back all jobs."""
         name = self.schedulers[number].first_in_line()
         return None if name is None else self._states[number].jobs[name]
 
     def job_if_live(self, name: str) -> JobState | None:
-        """As `job`, None for one that is over."""
+        """As `job`, but None for a job that is over."""
         return self._state_of(name).jobs.get(name)
 
     def share(self, number: int) -> float:
-        """The dominant share of what the scheduler's tasks hold."""
+        """The dominant share of the amounts held by the scheduler's tasks."""
         state = self._states[number]
         return dominant_share(state.used, state.capacity)
 
     def show(self, number: int, at: int, free: Iterable[tuple[str, Sequence[int]]]) -> None:
-        """Tell the scheduler what others hold on these nodes, so that it sees so much free on each."""
+        """Tell the scheduler the use by others on these nodes, so that its view of free room is `free`."""
+        # One fact for all nodes of a look, as a scheduler copies the cluster at once.
         state, seen = self._states[number], dict[str, Vector | None]()
         for name, there in free:
             node = state.nodes[name]
+            # Most nodes are as seen before: a fact about all nodes at each look would be mostly repetition.
             if node.free != there:
                 held = node.foreign.get(OTHERS) or (0,) * len(there)
                 now = tuple(map(sum, zip(held, node.free, map(int.__neg__, there), strict=True)))
@@ -158,9 +162,9 @@ class Several(Control):
             self.schedulers[number].handle(OthersSeen(at, seen))
 
     def defer_ends(self, number: int) -> None:
-        """The scheduler begins to think, and hears of no end before `take_deferred`."""
+        """Begin an attempt: the scheduler hears of no end before `take_deferred`."""
         self._deferred[number] = []
 
     def take_deferred(self, number: int) -> list[Event]:
-        """The scheduler has finished thinking, and hears of ends again; those that it has missed, to be told now."""
+        """End an attempt: the scheduler hears of ends again. Returns the missed ends, to be told now."""
         return self._deferred.pop(number, [])

@@ -1,8 +1,8 @@
 """The emulated resource manager: it turns decisions into simulated time and time into facts.
 
-Decisions become starts and ends on the calendar; every fact goes to who decides (a `Scheduler`), which alone
-does. When facts are heard and decisions take effect is the profile's affair (`profile.py`). The engine knows the true
-run times; whoever decides never sees them.
+Decisions become starts and ends on the calendar; every fact goes to the decider (a `Scheduler`), and only the decider
+decides. The profile sets the times at which facts are heard and decisions take effect (`profile.py`). The engine knows
+the true run times; the decider never sees a true run time.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ _YOUNG: Final = 100_000
 
 
 class Simulation:
-    """One run of a workload on a cluster under one that decides.
+    """A run of a workload on a cluster under a decider.
 
-    waves_of: looks up measured wave profiles. oracle: send the true means as `Estimated` before each job.
-    progress: called now and then with the number of finished tasks.
-    After `run`: end_ms, finished_tasks, decision_ns (a sample of wall times of rounds), facts (handled), locality.
+    `waves_of` looks up measured wave profiles. With `oracle`, the true means are sent as `Estimated` before each job.
+    `progress` is called now and then with the number of finished tasks.
+    After `run`: `end_ms`, `finished_tasks`, `decision_ns` (a sample of wall times of rounds), `facts` (handled),
+    `locality`.
 
-    For profiles and features: jobs and containers that live; obeys, which says who carries out a decision; at_end,
-    which enters the end of a task on the calendar.
+    For profiles and features: live `jobs` and `containers`; `obeys`, the method for each class of decisions; `at_end`,
+    the entry of a task's end on the calendar.
     """
 
     def __init__(
@@ -80,11 +81,13 @@ class Simulation:
         self.until: int | None = None
         self._arrivals = Arrivals(self, Execution(config, seed, waves_of), oracle=oracle)
         self._clock = Clock(self)
+        # Most policies never look at the clock: the check after each fact is then a test for None.
         self._mind_time = self._clock.mind if self.control.next_change is not None else None
+        # Features before the profile: a profile looks up features while it is made.
         self._features = features_of(self)
         self._hooks = hooks = Hooks(self._features)
         self.profile: Profile = timing(config)(self)
-        # What is called for each task is bound once; where nothing comes between, a grant starts in the same step.
+        # Methods called for each task are bound once; a grant without any delay starts in the same step.
         self._ended = hooks.ended or self.profile.ended
         self.tell_completion: Callable[[Event], list[Decision]] = hooks.completed or self.tell
         prompt = self.profile.prompt and not hooks.granted
@@ -95,18 +98,18 @@ class Simulation:
         self.decision_ns: list[int] = []
 
     def feature(self, kind: type[F]) -> F | None:
-        """The feature of this kind that the run has, or None."""
+        """The run's feature of this kind, or None."""
         return next((each for each in self._features if isinstance(each, kind)), None)
 
     @property
     def locality(self) -> dict[str, float] | None:
-        """Shares of the tasks with input that ran on a node with it, in a rack with it, elsewhere; None: no such."""
+        """Shares of tasks on a node with their input, in a rack with the input, elsewhere; None: no input."""
         unlike = self.feature(UnlikeNodes)
         return None if unlike is None else unlike.locality
 
     @property
     def finished_jobs(self) -> int:
-        """Of those that have arrived."""
+        """Number of jobs that have ended."""
         return self._arrivals.count - len(self.jobs)
 
     @property
@@ -123,15 +126,16 @@ class Simulation:
     # -- the run --------------------------------------------------------------------------------
 
     def run(self, until: int | None = None) -> None:
-        """From the first event to the last, or to `until` (ms). Raises Stalled when jobs can never finish.
+        """Run from the first event to the last, or to `until` (ms). Raises Stalled when jobs can never finish.
 
-        Services run until then, or until the last other job is over.
+        Services run until `until`, or until the last batch job is over.
         """
         with few_collections():
             self.go(until)
 
     def go(self, until: int | None = None) -> None:
-        """As `run`, with the garbage collector as it is: for a run that is left and gone on with (a coroutine)."""
+        """As `run`, with the garbage collector untouched: for a run in a coroutine, left and continued."""
+        # Queues and nodes before the first beat: the scheduler must know a node that beats.
         for fact in first_facts(self.config, self.workload):
             self.tell(fact)
         self._clock.begin()
@@ -150,20 +154,21 @@ class Simulation:
     # -- facts ----------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Decision]:
-        """Who decides hears a fact; its decisions are not carried out yet."""
+        """Let the decider hear a fact; its decisions are not carried out yet."""
         self.facts += 1
         return self.control.handle(event)
 
     def tell(self, event: Event) -> list[Decision]:
-        """Tell a fact and do what is decided."""
+        """Tell a fact and carry out the decisions."""
         self.facts += 1
         decisions = self.control.handle(event)
         self.obey(decisions)
         return decisions
 
     def ask(self, event: Event) -> list[Decision]:
-        """Tell a fact that offers something, and do what is decided; it is timed now and then."""
+        """Tell a fact that offers room, and carry out the decisions; every 16th call is timed."""
         self.facts += 1
+        # Reading the clock twice for each decision would slow the run, so only a sample is timed.
         if self.facts & _SAMPLE:
             decisions = self.control.handle(event)
         else:
@@ -176,7 +181,7 @@ class Simulation:
         return decisions
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
-        """At that time `tell(about)` tells facts. As long as any such are to come, nobody waits in vain."""
+        """Call `tell(about)`, which tells facts, at time `at`. A run with such facts to come is not stalled."""
         self._coming += 1
         self.calendar.at(at, rank, key, self._now_due, (tell, about))
 
@@ -187,10 +192,11 @@ class Simulation:
         self.carry_on()
 
     def tell_end(self, container: Container) -> None:
-        """Tell that a container has ended."""
+        """Tell the end of a container."""
         number, job = container.container, container.master
         del self.containers[number]
         ended = ContainerEnded(self.calendar.now, number, 0, container.runtime)
+        # The master's own container is no task: nothing is counted or finished by its end.
         if container is job.container:
             self.tell(ended)
             return
@@ -200,7 +206,7 @@ class Simulation:
         self.profile.finish_if_over(job)
 
     def carry_on(self) -> None:
-        """After the facts of one calendar entry."""
+        """Record new plans and offer free room, after the facts of one calendar entry."""
         if self.control.plans:
             for job, planned in self.control.new_plans():
                 self.record.plan(job, self.calendar.now, planned)
@@ -213,20 +219,22 @@ class Simulation:
     def obey(self, decisions: Iterable[Decision]) -> None:
         """Carry decisions out."""
         for decision in decisions:
+            # Decisions without a method (holds, plans) matter to the log alone.
             if (obey := self.obeys.get(type(decision))) is not None:
                 obey(decision)
 
     def _place(self, place: Place) -> None:
-        """A container is granted on a node: when will its task start?"""
+        """Grant a container on a node, and enter the start of the task."""
         job, number, node, now = place.job, place.container, place.node, self.calendar.now
         pilot, index, master = self._held[number].pilot, self._index[node], self.jobs[job]
+        # Positional arguments, since keywords are slower: a container is made for each task.
         container = self.containers[number] = Container(
             job, place.stage, place.task, place.attempt, node, number, now, None, 0, pilot, 0, index, master
         )
         self.launch(container)
 
     def contain(self, number: int, node: str, job: str) -> Container:
-        """A new container on its way to a job, without a task as yet."""
+        """Make a container on its way to a job, without a task as yet."""
         made = self.containers[number] = containers.empty(number, node, self._index[node], self.jobs[job])
         return made
 
@@ -237,22 +245,24 @@ class Simulation:
         self.calendar.at(start, START, container.container, self.started, container)
 
     def start_of(self, container: Container, at: int) -> int:
-        """When a grant that would start at that time does."""
+        """Start in ms of a grant that would start at time `at`."""
         for granted in self._hooks.granted:
             at = granted(container, at)
         return at
 
     def _kill(self, decision: Preempt) -> None:
-        """A preempted container ends at once; its task will run again, unless it was a copy."""
+        """End a preempted container at once; the task will run again, unless the container was a copy."""
         number = decision.container
         container = self.containers.get(number)
         if container is None or (container.started_ms is not None and container.ended_ms > container.started_ms):
-            return  # it has ended by itself, which is yet to be heard
+            return  # ended by itself; the end is yet to be heard
         del self.containers[number]
         self.leave(container)
+        # A superfluous copy did not fail.
         if decision.rule != COPY:
             container.master.failed += 1
         self.note(container, PREEMPTED)
+        # Not told at once: the other decisions of the same list are not carried out yet.
         self.later(self.calendar.now + 1, END, number, self._tell_killed, container)
 
     def _tell_killed(self, container: Container) -> None:
@@ -262,7 +272,7 @@ class Simulation:
     # -- a task's life --------------------------------------------------------------------------
 
     def started(self, container: Container) -> None:
-        """The first instant of what was granted, if it is still there and was not started before its time."""
+        """Handle the first instant of a granted container, unless preempted or started already."""
         if container.container not in self.containers or container.started_ms is not None:
             return
         now = self.calendar.now
@@ -271,7 +281,7 @@ class Simulation:
         self.start(container, now)
 
     def start(self, container: Container, now: int) -> None:
-        """The task's first instant: its end is now a fact of the future."""
+        """Handle the first instant of a task, and enter its end on the calendar."""
         job = container.master
         container.started_ms = now
         is_master = container.stage == job.own_stage
@@ -280,14 +290,16 @@ class Simulation:
         for started in self._hooks.started:
             if started(container):
                 return
-        if is_master:  # only now, so that what it uses of its node counts before it asks for anything
+        if is_master:  # after the hooks, so that the master's use of its node counts before its first ask
             self.profile.master_started(container)
             return
         runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)
+        # A copy repeats work, and the work of a job is counted once.
         if not container.copy:
             job.work += runtime
         for stretch in self._hooks.run_time:
             runtime = stretch(container, runtime)
+        # Profiles that leave run times alone are spared the call.
         container.runtime = runtime if self._runs is None else self._runs(runtime)
         if self._hooks.runs is None:
             self.at_end(now + container.runtime, END, container.container, self.over, container)
@@ -295,7 +307,8 @@ class Simulation:
             self._hooks.runs(container)
 
     def over(self, container: Container) -> None:
-        """The task's last instant, on its node."""
+        """Handle the last instant of a task on its node."""
+        # Preempted meanwhile: the calendar has no removal, so the entry of the end is void.
         if self.containers.get(container.container) is not container or container.started_ms is None:
             return
         container.ended_ms = self.calendar.now
@@ -306,21 +319,22 @@ class Simulation:
             self.carry_on()
 
     def leave(self, container: Container) -> None:
-        """A container that is not over yet uses nothing of its node any more."""
+        """Tell features that a container leaves its node before its end."""
         for left in self._hooks.left:
             left(container)
 
     def note(self, container: Container, code: int = 0) -> None:
-        """Record an attempt that ends now."""
+        """Record an attempt with its end now."""
         container.ended_ms, container.code = self.calendar.now, code
         self._record_task(container)
 
     def count(self, container: Container) -> None:
-        """Whoever runs the job counts a finished task, whichever of its copies was first."""
+        """Count a finished task in its job; of several copies, only the first."""
         for counts in self._hooks.counts:
             if not counts(container):
                 return
         self.finished_tasks += 1
+        # Every 512 tasks: a call for each task would slow the run.
         if self._progress is not None and self.finished_tasks % _REPORT_TASKS == 0:
             self._progress(self.finished_tasks)
         job, stage = container.master, container.stage
@@ -329,21 +343,23 @@ class Simulation:
             self.profile.stage_ended(job, stage)
 
     def finish(self, job: Master) -> None:
-        """A job is over."""
+        """End a job: record the job and drop its state."""
+        # A late or repeated fact (disorder) may end a job twice.
         if self.jobs.pop(job.name, None) is not None:
             self.end_ms = self.calendar.now
             self.record.job(containers.result(job, self.end_ms))
             self.one_is_over()
 
     def one_is_over(self) -> None:
-        """A job that was no service has ended, or was given up."""
+        """Tell features that a batch job has ended, or was given up."""
         for job_over in self._hooks.job_over:
             job_over()
 
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Python looks for circles of garbage after each 100,000 objects instead of 700: a run makes next to none."""
+    """Let Python look for circles of garbage after each 100,000 objects instead of 700: a run makes next to none."""
+    # A threshold of 0 means that the collector is off, and stays off.
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], _YOUNG) if before[0] else 0, *before[1:])
     try:
@@ -353,7 +369,7 @@ def few_collections() -> Iterator[None]:
 
 
 def _stalled(jobs: Mapping[str, Master], control: Control) -> Stalled:
-    """Nothing can happen any more, and these jobs are unfinished."""
+    """The error for unfinished jobs in a run without further events."""
     name = next(name for name, job in jobs.items() if not job.lasts)
     why = "; ".join(because.sentence for because in control.explain(name).reasons) or "no reason is known"
     return Stalled(f"{len(jobs)} jobs can never finish; the first is '{name}': {why}")

@@ -1,9 +1,8 @@
-"""YARN's container sizes: what an application gets for what it asks.
+"""YARN's container sizes: the container that an application gets for an ask.
 
 A YARN scheduler hands out multiples of an increment, never less than a minimum and never more than a
 maximum (hadoop-yarn: ResourceCalculator.normalize, SchedulerUtils.normalizeRequest, release 3.3.0). A
-task that asks for 1,034 MiB therefore holds 2,048 where the minimum is 1,024, and that is what queues
-and nodes see.
+task that asks for 1,034 MiB therefore holds 2,048 where the minimum is 1,024, and queues and nodes see 2,048.
 """
 
 from __future__ import annotations
@@ -16,18 +15,17 @@ from schedulers.yarn.vectors import normalise
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
-    """The sizes that a scheduler hands out, as vectors in the order of the cluster's resources.
-
-    minimum: of any container. increment: containers are multiples of it; the capacity scheduler takes the
-    minimum, the fair scheduler has a setting of its own. maximum: of any container.
-    """
+    """The sizes that a scheduler hands out, as vectors in the order of the cluster's resources."""
 
     minimum: Vector
+    """Smallest container."""
     increment: Vector
+    """Step of sizes: the minimum in the capacity scheduler, a setting of its own in the fair scheduler."""
     maximum: Vector
+    """Largest container."""
 
     def normalised(self, ask: Vector) -> Vector:
-        """The container that an ask gets; asks beyond the maximum get the maximum."""
+        """The container for an ask; asks beyond the maximum get the maximum."""
         return normalise(ask, self.minimum, self.increment, self.maximum)
 
 
@@ -45,6 +43,7 @@ def _job_in_sizes(job: WorkloadJob, sizes: Sizes, names: tuple[str, ...]) -> Wor
     stages = []
     for stage in job.job.stages:
         for name, ask, maximum in zip(names, stage.demand, sizes.maximum, strict=True):
+            # Never cut to the maximum in silence: the task would run in too little room.
             if ask > maximum:
                 raise ValueError(
                     f"job '{job.job.id}' stage '{stage.name}' asks for {show_steps(name, ask)} {name}, "

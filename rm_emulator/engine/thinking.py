@@ -1,4 +1,4 @@
-"""Schedulers that take their time: each has a queue of jobs, thinks about one at a time, and claims what it chose."""
+"""Schedulers with think times: each has a queue of jobs, thinks about a single job, then claims nodes for tasks."""
 
 from __future__ import annotations
 
@@ -26,49 +26,49 @@ _ByNode = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
 
 @dataclass(slots=True, eq=False)
 class ThinkingScheduler:
-    """A scheduler that thinks, as its architecture sees it: by the number that the control knows it by."""
+    """A scheduler with think times, as seen by its architecture; `number` is the scheduler's number in the control."""
 
     number: int
     thinker: Thinker
     waiting: Collection[str]
     """The jobs in its queue, kept up to date."""
     job: str | None = None
-    """The job that it thinks about; None: it is idle."""
+    """The job under thought; None: the scheduler is idle."""
     began: int = 0
-    """When the attempt at this job began, ms."""
+    """Begin of the attempt at this job, ms."""
     asked: int = 0
-    """Tasks that were to be placed when the attempt began."""
+    """Tasks to be placed at the begin of the attempt."""
     copied: int = 0
-    """Commits there had been when it last looked at the cluster."""
+    """Number of commits at the scheduler's last look at the cluster."""
     stale: dict[int, None] = field(default_factory=dict)
-    """Nodes of which others may hold another amount than it knows."""
+    """Nodes with use by others that may differ from the scheduler's view."""
 
     @property
     def wants(self) -> bool:
-        """Whether it could think about something: it is idle, and a job waits."""
+        """Whether the scheduler is idle while a job waits."""
         return self.job is None and bool(self.waiting)
 
 
 @dataclass(slots=True)
 class _Tries:
-    """How often a job was tried, and whether any of its tasks was placed."""
+    """Number of attempts at a job, and whether any task of the job was placed."""
 
     count: int = 0
     placed: bool = False
 
 
 class Thinking(Profile):
-    """Schedulers that think, as in Omega's simulator (google/cluster-scheduler-simulator).
+    """Schedulers with think times, as in Omega's simulator (google/cluster-scheduler-simulator).
 
-    An attempt at a job takes t_job, and t_task for each of its tasks that are not placed. Which job is next is for the
-    policy to say. Where its tasks go is said at the end, by policy and placer, in the scheduler's own view: these are
-    its claims. A job with tasks left is in the queue again after a while, and given up after many attempts.
+    An attempt at a job takes t_job, and t_task for each task not placed yet. The policy names the next job. At the end
+    of the attempt policy and placer choose nodes in the scheduler's own view: the claims. A job with tasks left is in
+    the queue again after a while, and given up after many attempts.
     """
 
     offers = "thought"
     asks = "all"
     hears = False
-    """Whether a scheduler hears of ends of its tasks while it thinks."""
+    """Whether a scheduler hears of ends of its tasks during an attempt."""
 
     engine: Simulation
 
@@ -83,7 +83,7 @@ class Thinking(Profile):
             for number, (thinker, waiting) in enumerate(zip(self.thinkers, control.queues, strict=True))
         ]
         self.free = [list(node.room) for node in engine.config.nodes]
-        """By node what really nobody holds."""
+        """By node the amounts held by nobody, in truth."""
         self._names = [node.id for node in engine.config.nodes]
         self.index = {name: index for index, name in enumerate(self._names)}
         self._tries: dict[str, _Tries] = {}
@@ -99,35 +99,36 @@ class Thinking(Profile):
     # -- what an architecture decides -----------------------------------------------------------
 
     def next_to_think(self) -> Iterator[ThinkingScheduler]:
-        """The schedulers that begin to think now, one after the other: all that are idle and have a job."""
+        """The schedulers that begin an attempt now, in turn: all idle schedulers with a waiting job."""
         return (scheduler for scheduler in self.schedulers if scheduler.wants)
 
     def look(self, scheduler: ThinkingScheduler) -> None:
-        """A scheduler that begins to think looks at the cluster."""
+        """Bring the scheduler's view of the cluster up to date at the begin of an attempt."""
 
     def think_ms(self, scheduler: ThinkingScheduler, job: str) -> int:
-        """How long it thinks about a job."""
+        """Length of an attempt at a job, ms."""
         return scheduler.thinker.t_job_ms + scheduler.thinker.t_task_ms * scheduler.asked
 
     def is_enough(self, scheduler: ThinkingScheduler, chosen: list[Place]) -> bool:
-        """Whether it claims what it has chosen; else it claims nothing."""
+        """Whether the scheduler claims its choices; otherwise the attempt claims nothing."""
         return True
 
     def refused(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
-        """Which of the claims of an attempt cannot be carried out; the others are then."""
+        """The claims of an attempt that are refused; the rest is carried out."""
         return []
 
     def finished(self, scheduler: ThinkingScheduler) -> None:
-        """An attempt has ended, and its claims are carried out."""
+        """An attempt has ended, with its claims carried out."""
 
     def changed(self, node: int, by: int) -> None:
-        """What is really free on a node is another amount now, by the doing of the scheduler with this number."""
+        """The free amount of a node has changed, caused by the scheduler with number `by`."""
 
     # -- an attempt -----------------------------------------------------------------------------
 
     def offer(self) -> None:
-        """See Profile. Whoever is idle begins when all facts of the instant are in."""
+        """Let idle schedulers begin an attempt once all facts of the instant are in."""
         if not self._is_due and any(scheduler.wants for scheduler in self.schedulers):
+            # A separate entry of rank TICK: facts of the same instant come first, whatever the order of entry.
             self._is_due = True
             self.engine.calendar.at(self.engine.calendar.now, TICK, 0, self._begin_all)
 
@@ -137,25 +138,27 @@ class Thinking(Profile):
             self._begin(scheduler)
 
     def _begin(self, scheduler: ThinkingScheduler) -> None:
-        """It begins to think about the job that is next, if its policy does not hold back all of them."""
+        """Begin an attempt at the next job, unless the policy holds back all jobs."""
         now = self.engine.calendar.now
         job = self.control.first_in_line(scheduler.number)
         if job is None:
             return
         self.look(scheduler)
         scheduler.job, scheduler.began, scheduler.asked = job.id, now, job.waiting
+        # Ends wait in the control until the attempt is over: Omega works on a private copy.
         if not self.hears:
             self.control.defer_ends(scheduler.number)
         self._turns += 1
         self.engine.calendar.at(now + self.think_ms(scheduler, job.id), BEAT, self._turns, self._end, scheduler)
 
     def _end(self, scheduler: ThinkingScheduler) -> None:
-        """It has finished thinking: its claims are carried out or refused, then it hears what it has missed."""
+        """End an attempt: claims are carried out or refused, then the scheduler hears the deferred facts."""
         engine, name, now = self.engine, scheduler.job, self.engine.calendar.now
         assert name is not None
         deferred = self.control.take_deferred(scheduler.number)
         decisions = engine.handle(Thought(now, name))
         chosen = [decision for decision in decisions if isinstance(decision, Place)]
+        # Refused places must stay out of `obey`: a container for a refused claim would start.
         claims = chosen if self.is_enough(scheduler, chosen) else []
         refused = self.refused(scheduler, claims)
         gone = {place.container for place in (refused if claims else chosen)}
@@ -164,8 +167,10 @@ class Thinking(Profile):
             if place.container in gone:
                 engine.tell(ClaimRefused(now, place.container))
             else:
+                # What was placed is taken from the truth, not from any view: later commits are held against the truth.
                 demand = engine.jobs[place.job].source.job.stages[place.stage].demand
                 self._add(self.index[place.node], demand, -1, scheduler.number)
+        # Deferred facts only now: heard before the claims, the claims would meet a view that the attempt never saw.
         for event in deferred:
             engine.tell(msgspec.structs.replace(event, at=now))
         scheduler.job = None
@@ -174,12 +179,13 @@ class Thinking(Profile):
         engine.carry_on()
 
     def _requeue(self, scheduler: ThinkingScheduler, name: str, placed: int, refused: int) -> None:
-        """A job with tasks left is in the queue again later, or given up."""
+        """Put a job with tasks left into the queue again later, or give the job up."""
         now, job = self.engine.calendar.now, self.control.job_if_live(name)
         given_up = False
         if job is not None:
             tries = self._tries.setdefault(name, _Tries())
             tries.count += 1
+            # Omega counts attempts without any placed task by a limit of their own.
             tries.placed = tries.placed or placed > 0
             end = self.settings.give_up
             in_vain = not tries.placed and tries.count > end.none_placed
@@ -188,6 +194,7 @@ class Thinking(Profile):
                 self._give_up(job.id, tries)
             elif job.waiting:
                 stages = tuple(job.open)
+                # The withdrawal keeps the policy from choosing the job again before the retry is due.
                 for stage in stages:
                     self.engine.tell(StageWithdrawn(now, name, stage))
                 self._turns += 1
@@ -210,7 +217,7 @@ class Thinking(Profile):
         self.engine.tell(JobChanged(self.engine.calendar.now, name, stages))
 
     def _give_up(self, name: str, tries: _Tries) -> None:
-        """Nothing more of the job starts; it is over when nothing of it runs."""
+        """Start no further task of the job; the job is over once its last container has ended."""
         placed = "" if tries.placed else ", none of which placed any of its tasks"
         why = f"given up after {tries.count} attempts{placed}"
         self.engine.tell(JobCancelled(self.engine.calendar.now, name, why))
@@ -220,18 +227,19 @@ class Thinking(Profile):
     # -- a task's life --------------------------------------------------------------------------
 
     def ended(self, container: Container) -> bool:
-        """See Profile. What it held is free at once; a scheduler that thinks may hear of it later."""
+        """Free the container's amounts at once; a scheduler in the middle of an attempt may hear of the end later."""
         self.release(container)
         return super().ended(container)
 
     def release(self, container: Container) -> None:
-        """What a container held is free."""
+        """Give the amounts of a container back to its node."""
         demand = container.master.source.job.stages[container.stage].demand
         self._add(container.index, demand, 1, self.control.of[container.job])
 
     def finish_if_over(self, job: Master) -> None:
-        """See Profile. By what has ended, not by what the scheduler has heard of."""
+        """Judge by the ends on the nodes, since the scheduler may not have heard of all of them."""
         if job.name in self._given_up:
+            # A job that was given up may have running containers: the job ends with the last of them.
             if not any(container.master is job for container in self.engine.containers.values()):
                 del self._given_up[job.name], self.engine.jobs[job.name]
                 self.engine.record.job(containers.result(job, None))
@@ -250,6 +258,6 @@ class Thinking(Profile):
 
     def show(self, scheduler: ThinkingScheduler, nodes: Collection[int], free: _ByNode) -> None:
         """Tell a scheduler the use by others on these nodes, so that its view of free room is `free`, by node."""
-        # Without a call for each node: there are thousands of them at each look.
+        # No call for each node: an attempt looks at thousands of nodes.
         seen = zip(map(self._names.__getitem__, nodes), map(free.__getitem__, nodes), strict=True)
         self.control.show(scheduler.number, self.engine.calendar.now, seen)

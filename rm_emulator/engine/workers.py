@@ -1,4 +1,4 @@
-"""The control for workers with queues and the schedulers that probe the workers (Sparrow)."""
+"""The control for workers with queues and for schedulers that probe workers (Sparrow)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ class Workers(Control):
 
     def __init__(self, decider: Decider) -> None:
         super().__init__((decider.state,))
+        # Bound directly: no call in between for each message.
         self.handle, self.explain = decider.handle, decider.explain
         self.held = decider.state.containers
 

@@ -1,4 +1,4 @@
-"""One folder: real runs against emulated ones."""
+"""A folder: real runs against emulated runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ Progress = Callable[[str, int, int], None]
 
 
 class Emulated(msgspec.Struct, frozen=True):
-    """One emulated run. jobs: (submission, end) in ms by job id; memory_mb: allocated, per second, may be empty."""
+    """An emulated run."""
 
     jobs: Mapping[str, tuple[int, int]]
+    """(Submission, end) by job id, ms."""
     memory_mb: tuple[float, ...] = ()
+    """Allocated memory per second, perhaps empty."""
 
 
 Simulate = Callable[[Path, int], Emulated]
@@ -32,10 +34,10 @@ def check_folder(
     files: Sequence[Path] | None = None,
     progress: Progress = lambda name, done, total: None,
 ) -> FolderFidelity:
-    """One folder: its real runs (`files`, all stored ones unless given) against seeds 1 to `seeds`.
+    """Compare a folder's real runs (`files`, by default all stored runs) with seeds 1 to `seeds`.
 
-    progress: hears (folder's name, seeds done, seeds). Raises TraceError for the folder, ValueError for a
-    simulation whose jobs are not the folder's.
+    `progress` hears (folder's name, seeds done, seeds). Raises TraceError for the folder, ValueError for a
+    simulation with different jobs than the folder's.
     """
     name = folder.resolve().name
     real = read_runs(folder, files)

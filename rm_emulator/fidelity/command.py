@@ -25,8 +25,8 @@ def main(
 ) -> int:
     """The exit code: 0 when every folder meets the bars, else 1.
 
-    hadoop: so many fresh real runs of each folder are made first, and only they are compared with.
-    tolerance_pct: for the mean; a job may have twice that. Raises TraceError and InvalidInput.
+    `hadoop`: number of fresh real runs made of each folder first, then the only runs to compare with.
+    `tolerance_pct`: for the mean; twice as much for a job. Raises TraceError and InvalidInput.
     """
     from rm_emulator.fidelity.emulator import Emulator
 

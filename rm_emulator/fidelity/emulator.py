@@ -1,4 +1,4 @@
-"""The default other side of the comparison: the same folder as a scenario, run by this emulator."""
+"""The default side of emulated runs: the same folder as a scenario, run by this emulator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Emulator:
         self._scenarios: dict[Path, Path] = {}
 
     def __call__(self, folder: Path, seed: int) -> Emulated:
-        """Raises TraceError and InvalidInput for a folder that cannot be run, RuntimeError for jobs without an end."""
+        """An emulated run. Raises TraceError, InvalidInput for a wrong folder, RuntimeError for jobs without an end."""
         cell = grid.cells(self.prepare(folder, seed))[0]
         with tempfile.TemporaryDirectory(dir=self._scratch) as out:
             run_cell(cell, Path(out), lambda status: None)
@@ -37,7 +37,7 @@ class Emulator:
         return Emulated(times, _memory(nodes))
 
     def prepare(self, folder: Path, seed: int = 1) -> Loaded:
-        """The folder's checked scenario, before minutes are spent on it. Raises TraceError and InvalidInput."""
+        """The folder's checked scenario, before minutes are spent on runs. Raises TraceError and InvalidInput."""
         loaded = load(self._scenario(folder), seeds=str(seed))
         check(loaded)
         return loaded

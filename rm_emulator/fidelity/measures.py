@@ -1,4 +1,4 @@
-"""How far emulated runs are from real ones: figures per job and per folder, and the bars that they have to meet."""
+"""Distance of emulated from real runs: figures per job and per folder, and their bars."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SHIFTS: Final = range(-8, 9)
 
 
 class Bars(msgspec.Struct, frozen=True):
-    """What is accepted, in per cent of the real runs' mean; inside the real runs' range where they differ by more."""
+    """Accepted errors, in per cent of the real runs' mean; inside the real runs' range for a larger spread."""
 
     mean_pct: float = 5.0
     worst_pct: float = 10.0
 
 
 class JobFidelity(msgspec.Struct, frozen=True):
-    """One job's completion times, s: in every real run and with every seed."""
+    """Completion times of a job, s: in every real run and with every seed."""
 
     job: str
     real_s: tuple[float, ...]
@@ -35,25 +35,26 @@ class JobFidelity(msgspec.Struct, frozen=True):
 
 
 class FolderFidelity(msgspec.Struct, frozen=True, kw_only=True):
-    """One folder. Errors signed, per cent; worst: the job furthest off; memory_pct: None without curves.
-
-    ks: largest distance between the distributions of all completion times, real and emulated.
-    """
+    """Figures of a folder. Errors are signed, in per cent."""
 
     name: str
     jobs: tuple[JobFidelity, ...]
     mean_error_pct: float
     worst_job: str
+    """The job furthest off."""
     worst_job_error_pct: float
     ks: float
+    """Largest distance between the distributions of all completion times, real and emulated, 0 to 1."""
     memory_pct: float | None
+    """Distance of the curves of allocated memory; None without curves."""
     real_runs: int
     seeds: int
     faults: tuple[str, ...]
+    """Sentences on bars not met."""
 
     @property
     def holds(self) -> bool:
-        """Whether it meets the bars."""
+        """Whether the folder meets the bars."""
         return not self.faults
 
     def as_data(self) -> dict[str, Any]:
@@ -74,7 +75,7 @@ class FolderFidelity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(name: str, real: Sequence[Run], emulated: Sequence[Run], bars: Bars) -> FolderFidelity:
-    """The figures of one folder; both need at least one run with the same jobs."""
+    """The figures of a folder; `real` and `emulated` need at least a run each, with the same jobs."""
     jobs = tuple(
         JobFidelity(job, tuple(r.seconds[job] for r in real), tuple(e.seconds[job] for e in emulated))
         for job in real[0].seconds
@@ -112,7 +113,7 @@ def accepted(real: Sequence[float], emulated: Sequence[float], bar_pct: float) -
 
 
 def error_pct(emulated: Sequence[float], real: Sequence[float]) -> float:
-    """Difference of the means, signed, in per cent of the real one."""
+    """Difference of the means, signed, in per cent of the real mean."""
     return 100 * (_mean(emulated) / _mean(real) - 1)
 
 
@@ -125,9 +126,9 @@ def kolmogorov(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def curve_distance(real: Sequence[Sequence[float]], emulated: Sequence[Sequence[float]]) -> float | None:
-    """Area between the mean curves in per cent of the real one's, at the shift where it is smallest.
+    """Area between the mean curves in per cent of the real curve's area, at the best shift.
 
-    None when either side has no curve, or the real one is zero throughout.
+    None when either side has no curve, or the real curve is zero throughout.
     """
     if not all(real) or not all(emulated) or not real or not emulated:
         return None

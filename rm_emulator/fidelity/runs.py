@@ -24,11 +24,13 @@ _COLUMNS: Final = ("JobID", "real_start_time", "simulate_start_time", "simulate_
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run. seconds: job completion time by label of the job; memory_mb: allocated, per second of the run."""
+    """A run."""
 
     name: str
     seconds: Mapping[str, float]
+    """Job completion time by label of the job."""
     memory_mb: tuple[float, ...] = ()
+    """Allocated memory per second of the run."""
 
     @property
     def mean(self) -> float:
@@ -105,7 +107,7 @@ def _read_run(file: Path, starts: Mapping[int, list[str]]) -> Run:
 
 
 def _rows(file: Path) -> dict[str, tuple[int, float]]:
-    """Per application (start in ms, seconds). The first row counts: SLS writes a second one a beat later."""
+    """Per application (start in ms, seconds). The first row counts: SLS writes a second row a beat later."""
     issues, rows = Issues(str(file)), dict[str, tuple[int, float]]()
     for line, row in _table(file, _COLUMNS):
         start, begun, ended = (_whole(row[name]) for name in _COLUMNS[1:])

@@ -1,4 +1,4 @@
-"""The comparison as people read it."""
+"""The comparison as a table for a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rm_emulator.fidelity.measures import Bars, FolderFidelity, JobFidelity
 
 
 def show(folders: Sequence[FolderFidelity], bars: Bars, console: Console) -> None:
-    """One row a folder, then the jobs of folders outside the bars."""
+    """A row per folder, then the jobs of folders outside the bars."""
     table = _table("job completion: emulator against real YARN", "folder")
     for heading in ("jobs", "runs", "mean", "worst job", "KS", "memory", ""):
         table.add_column(heading, justify="right", no_wrap=True)

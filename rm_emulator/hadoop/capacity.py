@@ -29,10 +29,7 @@ _QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
 class CapacityQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue. path: from the root, such as root.prod.etl; capacities in per cent of the parent's.
-
-    maximum_am_resource_percent: a fraction of 1, whatever its name says. children: paths.
-    """
+    """A queue. Paths run from the root, such as root.prod.etl; capacities are per cent of the parent's."""
 
     path: str
     children: tuple[str, ...] = ()
@@ -41,6 +38,7 @@ class CapacityQueue(msgspec.Struct, frozen=True, kw_only=True):
     user_limit_factor: float = 1.0
     minimum_user_limit_percent: int = 100
     maximum_am_resource_percent: float = 0.1
+    """A fraction of 1 despite the name."""
     ordering: str = "fifo"
     priority: int = 0
     preemptible: bool = True
@@ -52,7 +50,7 @@ class CapacityQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapacityConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The queues, parents first, and how containers are handed out in one node heartbeat."""
+    """The queues, parents first, and the settings for containers in a node heartbeat."""
 
     queues: tuple[CapacityQueue, ...]
     calculator: str = "default"
@@ -64,7 +62,7 @@ class CapacityConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def capacity_config(conf: Configuration) -> CapacityConfig:
-    """The scheduler's settings; what is wrong with them is noted in the configuration's issues."""
+    """The scheduler's settings; mistakes are noted in the configuration's issues."""
     heartbeat = f"{_PREFIX}per-node-heartbeat."
     return CapacityConfig(
         queues=tuple(_queues(conf, "root", preemptible=True)),
@@ -78,7 +76,7 @@ def capacity_config(conf: Configuration) -> CapacityConfig:
 
 
 def _queues(conf: Configuration, path: str, *, preemptible: bool) -> Iterator[CapacityQueue]:
-    """The queue and all below it."""
+    """The queue and all queues below."""
     here = f"{_PREFIX}{path}."
     names = _names(conf, path)
     able = not conf.flag(f"{here}disable_preemption", not preemptible)
@@ -125,7 +123,7 @@ def _ordering(conf: Configuration, setting: str, *, parent: bool) -> str:
 
 
 def _check_sum(conf: Configuration, path: str, names: list[str]) -> None:
-    """Children of one queue share all of it: Hadoop refuses to start otherwise."""
+    """Note children without 100 % in all, with which Hadoop would refuse to start."""
     settings = [f"{_PREFIX}{path}.{name}.capacity" for name in names]
     if path == "root" and names == ["default"] and settings[0] not in conf:
         return  # no queues in the file at all: Hadoop's own default file has this one with 100

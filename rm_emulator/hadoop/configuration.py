@@ -1,7 +1,7 @@
 """Hadoop's Configuration: properties of several files, later files over earlier ones, `final` and `${variables}`.
 
-As org.apache.hadoop.conf.Configuration does it: a later value replaces an earlier one unless that was final;
-`${name}` stands for another property, `${env.NAME}` for the environment, which is not looked at here.
+Rules of org.apache.hadoop.conf.Configuration: a later value replaces an earlier value unless the earlier was final;
+`${name}` stands for another property, `${env.NAME}` for the environment, which is ignored here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_INT: Final = 2**31 - 1
 
 
 class Property(msgspec.Struct, frozen=True):
-    """One property as its file gives it; value None: the element has no value."""
+    """A property as in its file; `value` None: the element has no value."""
 
     name: str
     value: str | None
@@ -35,9 +35,9 @@ class Property(msgspec.Struct, frozen=True):
 
 
 class Configuration:
-    """Properties by name, with typed look-ups that note mistakes instead of raising them.
+    """Properties by name, with typed look-ups; mistakes are noted instead of raised.
 
-    A look-up with a mistake gives the default, so that one reading finds every mistake.
+    A look-up with a mistake gives the default, so that a single reading finds every mistake.
     """
 
     def __init__(self, issues: Issues) -> None:
@@ -46,7 +46,7 @@ class Configuration:
         self._properties: dict[str, Property] = {}
 
     def read(self, path: Path) -> None:
-        """Add a file's properties. What is wrong with it is noted in `issues`."""
+        """Add a file's properties. Mistakes are noted in `issues`."""
         try:
             root = read_xml(path)
         except TraceError as error:
@@ -97,7 +97,7 @@ class Configuration:
         return name in self._properties
 
     def get(self, name: str) -> Property | None:
-        """The property as it stands, variables not replaced."""
+        """The property with variables not replaced, or None."""
         return self._properties.get(name)
 
     def wrong(self, name: str, message: str, hint: str | None = None) -> None:
@@ -106,7 +106,7 @@ class Configuration:
         self.issues.add(f"{name}: {message}", file=known.file, line=known.line, hint=hint)
 
     def text(self, name: str, default: str) -> str:
-        """The value with its variables replaced, without white space around it; the default when it has none."""
+        """The value with its variables replaced, without white space around; the default without a value."""
         known = self._properties.get(name)
         if known is None or known.value is None:
             return default
@@ -149,7 +149,7 @@ class Configuration:
         return int(text)
 
     def flag(self, name: str, default: bool) -> bool:
-        """`true` or `false`; Hadoop takes the default for anything else, which hides typing mistakes."""
+        """`true` or `false`; Hadoop takes the default for anything else, so that typing mistakes stay hidden."""
         text = self.text(name, "").lower()
         if text in ("true", "false"):
             return text == "true"
@@ -158,7 +158,7 @@ class Configuration:
         return default
 
     def choice(self, name: str, default: str, accepted: dict[str, str]) -> str:
-        """One of the accepted words or class names, as what `accepted` maps it to."""
+        """The value in `accepted` for the word or class name in the file."""
         text = self.text(name, "")
         if not text:
             return default

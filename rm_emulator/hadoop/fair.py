@@ -49,10 +49,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FairQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue. path: from the root; children: paths. None: the scheduler's default holds.
-
-    max_am_share: fraction of the queue's fair share that AMs may use, -1: no limit. Times in ms.
-    """
+    """A queue. `path` and `children`: paths from the root. None: the scheduler's default holds. Times in ms."""
 
     path: str
     children: tuple[str, ...] = ()
@@ -61,6 +58,7 @@ class FairQueue(msgspec.Struct, frozen=True, kw_only=True):
     maximum: Amount | None = None
     max_running_apps: int | None = None
     max_am_share: float | None = None
+    """Fraction of the queue's fair share for application masters, -1: no limit."""
     ordering: str | None = None
     min_share_preemption_timeout_ms: int | None = None
     fair_share_preemption_timeout_ms: int | None = None
@@ -73,10 +71,7 @@ class FairQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FairConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The queues, parents first, defaults for them, and how containers are handed out.
-
-    not_modelled: elements of the allocation file that are passed over.
-    """
+    """The queues, parents first, their defaults, and the settings for containers in a node heartbeat."""
 
     queues: tuple[FairQueue, ...] = (FairQueue(path="root"),)
     default_ordering: str = "fair"
@@ -96,12 +91,13 @@ class FairConfig(msgspec.Struct, frozen=True, kw_only=True):
     locality_threshold_rack: float = -1
     preemption: bool = False
     not_modelled: tuple[str, ...] = ()
+    """Elements of the allocation file without effect here."""
 
 
 def fair_config(conf: Configuration, folder: Path) -> FairConfig:
-    """The scheduler's settings; what is wrong is noted in the configuration's issues.
+    """The scheduler's settings; mistakes are noted in the configuration's issues.
 
-    folder: where the allocation file is, when its name is not a path of its own.
+    `folder`: place of the allocation file for a name without a path.
     """
     setting = f"{_PREFIX}allocation.file"
     file = folder / conf.text(setting, "fair-scheduler.xml")
@@ -139,7 +135,7 @@ def read_allocations(path: Path, issues: Issues) -> FairConfig:
 
 
 class _Allocations:
-    """Reads one allocation file, noting mistakes on the way."""
+    """Reads an allocation file and notes mistakes on the way."""
 
     def __init__(self, path: Path, issues: Issues) -> None:
         self._path, self._issues = path, issues
@@ -154,7 +150,7 @@ class _Allocations:
         )
 
     def _root(self, top: list[Element]) -> Iterator[FairQueue]:
-        """The file may name the root itself, or only the queues right below it."""
+        """All queues, in a file with the root or with only the queues right below the root."""
         named = [e for e in top if e.attributes.get("name", "").strip() == "root"]
         if len(named) == 1 and len(top) == 1:
             yield from self._queue(named[0], "root")
@@ -290,7 +286,7 @@ def _order(text: str) -> str:
 
 
 def _leaf_default(text: str) -> str:
-    """The default of all queues cannot be fifo, which is for leaves only."""
+    """The default of all queues; fifo is refused, as a policy for leaves only."""
     if _order(text) == "fifo":
         raise ValueError("'fifo' is for leaves, it cannot be the default of all queues (accepted: fair, drf)")
     return _order(text)

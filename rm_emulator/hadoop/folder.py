@@ -26,10 +26,7 @@ _CAPACITY: Final = "capacity-scheduler.xml"
 
 
 class Folder(msgspec.Struct, frozen=True, kw_only=True):
-    """What an SLS folder says. not_modelled: properties that the emulator passes over; notes: sentences.
-
-    queues: per job its queue as a path, in order of the jobs.
-    """
+    """An SLS folder, read and checked."""
 
     path: Path
     run: SlsRun
@@ -37,8 +34,11 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
     capacity: CapacityConfig | None = None
     fair: FairConfig | None = None
     queues: tuple[str, ...] = ()
+    """Path of each job's queue, in order of the jobs."""
     not_modelled: tuple[str, ...] = ()
+    """Properties without effect in the emulator."""
     notes: tuple[str, ...] = ()
+    """Sentences for the user."""
 
     def node_size(self, node: SlsNode) -> tuple[int, int]:
         """(MB, vcores) of a node."""
@@ -52,7 +52,7 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def jobs_file(path: Path) -> Path:
-    """The file of jobs: the path itself, or the one in the folder."""
+    """The file of jobs: the path itself, or jobs.json in the folder."""
     return path / JOBS if path.is_dir() else path
 
 
@@ -63,7 +63,7 @@ def nodes_file(path: Path) -> Path | None:
 
 
 def read_folder(path: Path) -> Folder:
-    """Everything that an SLS folder holds, checked. Raises TraceError with every mistake of all its files."""
+    """The content of an SLS folder, checked. Raises TraceError with every mistake of all its files."""
     if not path.is_dir():
         raise one(path, f"not a folder (expected one with {JOBS}, {NODES} and conf/ in it)")
     issues = Issues()
@@ -101,7 +101,7 @@ def read_folder(path: Path) -> Folder:
 
 
 def _configuration(folder: Path, issues: Issues) -> tuple[Configuration, bool]:
-    """The properties that count, and whether they are those of SLS, which reads its own file but not yarn-site.xml."""
+    """The properties in force, and whether SLS reads them: from its own file, never from yarn-site.xml."""
     conf = Configuration(issues)
     sls = (folder / SLS).is_file()
     if not sls and not (folder / SITE).is_file():
@@ -116,7 +116,7 @@ def _configuration(folder: Path, issues: Issues) -> tuple[Configuration, bool]:
 
 
 def _unread(conf: Configuration, file: Path, issues: Issues) -> Iterator[str]:
-    """What yarn-site.xml says of modelled properties and SLS does not hear."""
+    """Notes on modelled properties in yarn-site.xml, which SLS does not read."""
     site = Configuration(issues)
     site.read(file)
     for said in site:
@@ -130,7 +130,7 @@ def _elements(fair: FairConfig | None) -> list[str]:
 
 
 def _near(conf: Configuration) -> Iterator[str]:
-    """Properties that are not modelled but look like one that is: probably typing mistakes."""
+    """Notes on unknown properties near to a modelled property: probably typing mistakes."""
     for name in not_modelled((p.name, p.value or "") for p in conf):
         near = near_modelled(name)
         if near is not None and near not in conf:
@@ -158,12 +158,12 @@ def _capacity_queues(path: Path, run: SlsRun, config: CapacityConfig, issues: Is
 
 
 def _leaf(name: str, paths: Sequence[str]) -> list[str]:
-    """The queues that a name may mean: a whole path, or its last part."""
+    """The possible queues for a name: by the whole path, else by the last part."""
     return [path for path in paths if path == name] or [path for path in paths if path.rpartition(".")[2] == name]
 
 
 def _fair_queues(path: Path, run: SlsRun, config: FairConfig, issues: Issues) -> tuple[FairConfig, list[str]]:
-    """The queue of each job; queues that no file declares are made where the configuration allows it."""
+    """The queue of each job; undeclared queues are made where the configuration allows."""
     queues = {queue.path: queue for queue in config.queues}
     names = []
     for job in run.jobs:
@@ -183,7 +183,7 @@ def _fair_queues(path: Path, run: SlsRun, config: FairConfig, issues: Issues) ->
 
 
 def _declare(path: str, queues: dict[str, FairQueue]) -> None:
-    """A queue of all defaults, and those above it."""
+    """Declare a queue with all defaults, and the queues above."""
     if path in queues:
         return
     parent = path.rpartition(".")[0]
@@ -194,7 +194,7 @@ def _declare(path: str, queues: dict[str, FairQueue]) -> None:
 
 
 def _check_sizes(path: Path, run: SlsRun, rm: RmConfig, issues: Issues) -> None:
-    """YARN refuses an ask above the maximum, which ends the job; hosts have to be nodes of the run."""
+    """Note asks above the maximum (YARN refuses the ask and ends the job), and hosts that are no nodes of the run."""
     names = {node.name for node in run.nodes}
     for job in run.jobs:
         file, line = jobs_file(path), run.lines.get(job.id)

@@ -1,4 +1,4 @@
-"""Which of Hadoop's properties matter here: modelled, harmless to the order of events, or not modelled.
+"""Kinds of Hadoop's properties: modelled, harmless to the order of events, or not modelled.
 
 Patterns are shell-style; a queue's name may stand where `*` does. A property in neither table is not modelled.
 """
@@ -159,7 +159,7 @@ def kind_of(name: str, value: str) -> Kind:
 
 
 def near_modelled(name: str) -> str | None:
-    """The modelled property that a name was probably meant to be; None when nothing is near, or Hadoop has the name."""
+    """The modelled property nearest to a mistyped name; None when nothing is near, or Hadoop has the name."""
     if any(fnmatchcase(name, pattern) for pattern in AT_DEFAULT):
         return None
     if not name.startswith(f"{_CS}root."):
@@ -176,5 +176,5 @@ def near_modelled(name: str) -> str | None:
 
 
 def not_modelled(properties: Iterable[tuple[str, str]]) -> list[str]:
-    """The names among (name, value) that the emulator passes over although they may matter, sorted."""
+    """The names among (name, value) with a possible effect that the emulator does not model, sorted."""
     return sorted(name for name, value in properties if kind_of(name, value) == "not modelled")

@@ -32,7 +32,7 @@ class Hadoop:
     )
 
     class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        """Settings of the reader: sizes of what does not say its own, as SLS has them in sls-runner.xml."""
+        """Settings of the reader: sizes of containers without their own, as in SLS's sls-runner.xml."""
 
         container_mb: Annotated[int, msgspec.Meta(description="MB of a task's container", ge=1)] = 1024
         container_vcores: Annotated[int, msgspec.Meta(description="vcores of a task's container", ge=1)] = 1
@@ -46,7 +46,7 @@ class Hadoop:
 
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
-        """A file of jobs, or a folder with jobs.json in it."""
+        """A file of jobs, or a folder with jobs.json."""
         file = path / "jobs.json" if path.is_dir() else path
         run = read_sls(file)
         jobs, notes = workload(

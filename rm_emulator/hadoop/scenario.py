@@ -1,4 +1,4 @@
-"""An SLS folder as a scenario folder: `scenario.yaml` and the workload beside it, in its stored form."""
+"""An SLS folder as a scenario folder: `scenario.yaml` and the workload in stored form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from schedulers.policies.fair_yarn import FairYarn
 SCENARIO: Final = "scenario.yaml"
 WORKLOAD: Final = "workload"
 _UNLIMITED: Final = 2**31 - 1
-#: Settings of the CapacityScheduler that the policy has by other names, or elsewhere.
+#: Settings of the CapacityScheduler under different names in the policy.
 _APART: Final = ("queues", "calculator")
 
 
@@ -64,7 +64,7 @@ def scenario_name(folder: Folder) -> str:
 
 
 def scenario_text(folder: Folder) -> str:
-    """The scenario file: YAML with a heading that names what is passed over."""
+    """The scenario file: YAML under a heading with the properties not modelled."""
     text = yaml.dump(
         scenario_data(folder),
         Dumper=_Dumper,
@@ -127,7 +127,7 @@ def _quantities(size: tuple[int, int]) -> dict[str, str | int]:
 
 
 def _nodes(folder: Folder) -> Iterator[dict[str, Any]]:
-    """Groups of equal nodes in one rack; nodes keep their names, which the scenario numbers per prefix."""
+    """Groups of equal nodes in one rack; nodes keep their names, numbered by the scenario per prefix."""
     nodes = folder.run.nodes
     prefix = _common_prefix([node.name for node in nodes])
     if prefix is None:
@@ -147,7 +147,7 @@ def _common_prefix(names: list[str]) -> str | None:
 
 
 def _queues(folder: Folder) -> Iterator[dict[str, Any]]:
-    """The tree, parents first. A capacity queue's weight is its capacity, which may be 0 there but not here."""
+    """The tree, parents first. A capacity queue's weight is its capacity, left out where 0."""
     if folder.fair is not None:
         rows = [(queue.path, queue.parent, queue.weight) for queue in folder.fair.queues]
     else:
@@ -218,12 +218,12 @@ def _fair(folder: Folder, config: FairConfig) -> dict[str, Any]:
 
 
 def _says(queue: FairQueue) -> bool:
-    """Whether the file says anything of the queue itself; of the root, it seldom does."""
+    """Whether the file has settings of the queue itself; for the root, files seldom do."""
     return msgspec.structs.replace(queue, children=()) != FairQueue(path=queue.path)
 
 
 def _fair_queue(queue: FairQueue, config: FairConfig, total: tuple[int, int]) -> dict[str, Any]:
-    """One queue with the file's defaults put in; limits that do not bind are left out."""
+    """A queue with the file's defaults put in; limits without effect are left out."""
     settings: dict[str, Any] = {"weight": _plain(queue.weight)}
     if queue.minimum is not None:
         settings["min"] = list(queue.minimum.of(total, (0, 0)))

@@ -17,30 +17,28 @@ _POLICY: Final = "org.apache.hadoop.yarn.server.resourcemanager.monitor.capacity
 
 
 class RmConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The resource manager outside its queues. Sizes are (MB, vcores), times ms.
-
-    sls: whether the settings are those of a run under SLS (there is a sls-runner.xml).
-    increment: containers are multiples of it; the CapacityScheduler takes the minimum.
-    reservation_multiple: a FairScheduler reservation is at least so many increments.
-    node, container, am: what SLS gives to what does not say its own size.
-    """
+    """The resource manager outside its queues. Sizes are (MB, vcores), times ms."""
 
     scheduler: Literal["capacity", "fair"] = "capacity"
     sls: bool = True
+    """Whether the settings are for a run under SLS (there is a sls-runner.xml)."""
     minimum: tuple[int, int] = (1024, 1)
     maximum: tuple[int, int] = (8192, 4)
     increment: tuple[int, int] = (1024, 1)
+    """Step of container sizes; the CapacityScheduler takes the minimum."""
     reservation_multiple: float = 2.0
+    """Smallest reservation of the FairScheduler, in increments."""
     node_heartbeat_ms: int = 1000
     am_heartbeat_ms: int = 1000
     node: tuple[int, int] = (10240, 10)
+    """Size in SLS of nodes without a size of their own; likewise for containers and application masters."""
     container: tuple[int, int] = (1024, 1)
     am: tuple[int, int] = (1024, 1)
     preemption: Preemption = Preemption()
 
 
 def rm_config(conf: Configuration, *, sls: bool) -> RmConfig:
-    """The settings; what is wrong with them is noted in the configuration's issues."""
+    """The settings; mistakes are noted in the configuration's issues."""
     scheduler = _scheduler(conf)
     conf.choice("yarn.sls.am.type.mapreduce", MAPREDUCE, {MAPREDUCE: MAPREDUCE})
     minimum, maximum = _sizes(conf)
@@ -96,7 +94,7 @@ def _sizes(conf: Configuration) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _preemption(conf: Configuration, *, forced: bool) -> Preemption:
-    """forced: SLSRunner switches the monitor on, whatever the files say."""
+    """The monitor's settings; `forced`: SLSRunner switches the monitor on in spite of the files."""
     enabled = conf.flag("yarn.resourcemanager.scheduler.monitor.enable", False)
     conf.choice("yarn.resourcemanager.scheduler.monitor.policies", _POLICY, {_POLICY: _POLICY})
     default = Preemption()

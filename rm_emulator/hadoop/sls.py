@@ -1,6 +1,6 @@
 """The files of Hadoop's scheduler load simulator (SLS, 3.3.5): jobs.json and nodes.json, runs of JSON objects.
 
-As org.apache.hadoop.yarn.sls.SLSRunner and utils.SLSUtils read them, except that a mistake is a message.
+Read as org.apache.hadoop.yarn.sls.SLSRunner and utils.SLSUtils do, but with a message for each mistake.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TASK_KEYS: Final = (
     "container.vcores",
     "count",
 )
-#: Keys that SLS reads and the emulator passes over, with the values at which that makes no difference.
+#: Keys read by SLS and ignored by the emulator, with the values at which the key makes no difference.
 _PASSED_OVER: Final[Mapping[str, tuple[object, ...]]] = {
     "job.label.expression": ("",),
     "container.execution.type": ("GUARANTEED",),
@@ -64,12 +64,12 @@ Size = tuple[int, int]
 
 
 def size(mb: int | None, vcores: int | None, default: Size) -> Size:
-    """(MB, vcores), where nothing is said those of `default`."""
+    """(MB, vcores), with parts of `default` for None."""
     return default[0] if mb is None else mb, default[1] if vcores is None else vcores
 
 
 class SlsNode(msgspec.Struct, frozen=True):
-    """A node; size in (MB, vcores), None: what the configuration gives to all nodes."""
+    """A node; size in MB and vcores, None: the configured size of all nodes."""
 
     rack: str
     name: str
@@ -78,19 +78,22 @@ class SlsNode(msgspec.Struct, frozen=True):
 
 
 class SlsTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task: how long it runs, once it runs. host: the node it asks for, '' for any; size: None as for nodes."""
+    """A task."""
 
     duration_ms: int
+    """Run time."""
     host: str = ""
+    """Node asked for; '' for any node."""
     rack: str = ""
     priority: int = 20
     type: str = "map"
     memory_mb: int | None = None
+    """None: the configured size of all containers; likewise for vcores."""
     vcores: int | None = None
 
 
 class SlsJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of maps, and of reduces that wait for all of them. start_ms: of its submission, on the run's clock."""
+    """A job of maps, and of reduces after all maps. `start_ms`: submission, on the run's clock."""
 
     id: str
     start_ms: int
@@ -101,21 +104,23 @@ class SlsJob(msgspec.Struct, frozen=True, kw_only=True):
     am_vcores: int | None = None
 
     def of_type(self, type_: str) -> list[SlsTask]:
-        """Its tasks of one type, in order of the file."""
+        """The job's tasks of a type, in order of the file."""
         return [task for task in self.tasks if task.type == type_]
 
 
 class SlsRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes, and jobs in order of the file. lines: of each job in its file. notes: what is passed over."""
+    """Nodes, and jobs in order of the file."""
 
     nodes: tuple[SlsNode, ...]
     jobs: tuple[SlsJob, ...]
     lines: Mapping[str, int] = {}
+    """First line of each job in its file."""
     notes: tuple[str, ...] = ()
+    """Sentences on keys without effect."""
 
 
 def read_sls(jobs: Path, nodes: Path | None = None) -> SlsRun:
-    """A run from jobs.json and nodes.json; without the latter, the nodes are those that the jobs name.
+    """A run from jobs.json and nodes.json; without the latter, the nodes are the hosts in the jobs.
 
     Raises TraceError with every mistake, each with its file, the line of its JSON object, and its key.
     """
@@ -143,7 +148,7 @@ def read_sls(jobs: Path, nodes: Path | None = None) -> SlsRun:
 
 
 def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each JSON object of a file with the line it begins in. Raises TraceError that names the line."""
+    """Each JSON object of a file with its first line. Raises TraceError with the line."""
     text = decoded(path, read_bytes(path))
     decoder = json.JSONDecoder(parse_constant=_no_constant)
     at, line, counted = 0, 1, 0
@@ -178,7 +183,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def read_nodes(path: Path, issues: Issues) -> list[SlsNode]:
-    """nodes.json: one object per rack. Mistakes are noted; raises TraceError when it is not JSON."""
+    """nodes.json: an object per rack. Mistakes are noted; raises TraceError for a file other than JSON."""
     known: dict[str, SlsNode] = {}
     for line, rack in json_objects(path):
         keys = _Keys(path, line, rack, issues)
@@ -211,7 +216,7 @@ def _add_node(keys: _Keys, rack: str, known: dict[str, SlsNode]) -> None:
 
 
 class _Keys:
-    """The keys of one JSON object, read with their mistakes."""
+    """The keys of a JSON object, read with their mistakes."""
 
     def __init__(self, path: Path, line: int, data: Any, issues: Issues, prefix: str = "") -> None:
         self._path, self._line, self._issues, self._prefix = path, line, issues, prefix
@@ -229,7 +234,7 @@ class _Keys:
         return isinstance(self._whole, dict)
 
     def only(self, accepted: Sequence[str], passed_over: Sequence[str]) -> None:
-        """Note keys that are neither; SLS passes over them in silence, so a typing mistake would go unseen."""
+        """Note unknown keys; SLS ignores unknown keys in silence, so a typing mistake would go unseen."""
         for key in self.data:
             if key not in accepted and key not in passed_over:
                 listed = ", ".join(accepted)
@@ -258,7 +263,7 @@ class _Keys:
         return str(value).strip()
 
     def name(self, key: str) -> str:
-        """A name without spaces; '' when it is wrong."""
+        """A name without spaces; '' for a wrong name."""
         name = self.text(key, None).strip("/")
         if name and not _NAME.fullmatch(name):
             self.wrong(key, f"'{name}' is not accepted (expected letters, digits, '.', '_' and '-')")
@@ -279,11 +284,11 @@ class _Jobs:
 
     @property
     def notes(self) -> list[str]:
-        """One sentence per key that is passed over."""
+        """A sentence per key without effect."""
         return [f"{key} is passed over ({count} times)" for key, count in sorted(self.passed_over.items())]
 
     def nodes(self) -> Iterator[SlsNode]:
-        """The nodes of a file that has no nodes.json beside it, as SLSUtils.parseNodesFromSLSTrace finds them."""
+        """The nodes of a file without nodes.json, as found by SLSUtils.parseNodesFromSLSTrace."""
         counted = (
             (f"rack{index % max(1, min(racks, count))}", f"node{index}")
             for count, racks in self._counted
@@ -384,7 +389,7 @@ class _Jobs:
 
 
 def _duration(keys: _Keys) -> int:
-    """SLS's own order: the two keys for a duration, then end - start. Above 0, as SLS wants it."""
+    """SLS's own order: the two keys for a duration, then end - start. Above 0, as SLS demands."""
     for key in ("container.duration.ms", "duration.ms"):
         if key in keys.data:
             return keys.whole(key, 1, least=1) or 1
@@ -399,7 +404,7 @@ def _duration(keys: _Keys) -> int:
 
 
 def same_starts(jobs: Sequence[SlsJob]) -> list[list[SlsJob]]:
-    """The jobs by time of submission; those of one group race for their ids."""
+    """The jobs by time of submission; jobs of a group race for their ids."""
     ordered = sorted(jobs, key=lambda job: job.start_ms)
     return [list(group) for _, group in groupby(ordered, key=lambda job: job.start_ms)]
 

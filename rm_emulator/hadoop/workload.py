@@ -1,4 +1,4 @@
-"""SLS jobs as a workload: a stage of maps, a stage of reduces after it, with the nodes that tasks ask for."""
+"""SLS jobs as a workload: a stage of maps, then a stage of reduces, with the nodes asked for by tasks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def workload(
     am: Size,
     queues: Sequence[str] = (),
 ) -> tuple[Workload, tuple[str, ...]]:
-    """The jobs in order of submission, and sentences on what SLS does differently from what the file says.
+    """The jobs in order of submission, and sentences on differences between SLS and the file.
 
-    container, am: (MB, vcores) of tasks and application masters that do not say their own.
-    queues: per job the queue to put it in, its own unless given.
+    `container`, `am`: (MB, vcores) of tasks and application masters without their own.
+    `queues`: queue for each job; by default the queue in the file.
     """
     named = list(zip(run.jobs, queues or [job.queue for job in run.jobs], strict=True))
     # Jobs of one instant keep the order of the file: SLS gives ids by time of submission, and lets ties race.

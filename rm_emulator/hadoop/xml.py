@@ -1,4 +1,4 @@
-"""XML as small trees that know their lines. Document types are refused, so there are no entities to expand."""
+"""XML as small trees with line numbers. Document types are refused, so there are no entities to expand."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ MAX_DEPTH: Final = 64
 
 
 class Element(msgspec.Struct, kw_only=True):
-    """One element. text: its own characters without the white space around them; line: 1-based, of its start."""
+    """An element."""
 
     tag: str
     line: int
+    """1-based, of the start."""
     attributes: dict[str, str]
     children: list[Element] = []
     text: str = ""
+    """The characters of the element itself, without white space around."""
 
     def child(self, tag: str) -> Element | None:
-        """The first child of that name, or None."""
+        """The first child with the tag, or None."""
         return next((c for c in self.children if c.tag == tag), None)
 
 
 def read_xml(path: Path) -> Element:
     """The root element of a file.
 
-    Raises TraceError with the line when it is missing, not XML, declares a document type, or is nested too deeply.
+    Raises TraceError with the line for a missing file, other content than XML, a document type, or too deep nesting.
     """
     return _Reader(path).read(read_bytes(path))
 

@@ -1,1 +1,1 @@
-"""Workloads: generators, and one reader per trace format."""
+"""Workloads: generators, and a reader per trace format."""

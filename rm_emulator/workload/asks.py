@@ -1,7 +1,7 @@
-"""Jobs that do not know what their tasks use, and ask for something else.
+"""Jobs with wrong asks: their tasks use different amounts.
 
-Graphene's evaluation (OSDI 2016, section 8) has both kinds: estimates of a stage's run time and of all its demands that
-are wrong by the same drawn part, and jobs on YARN's Capacity Scheduler, which ask for cores and memory alone.
+Graphene's evaluation (OSDI 2016, section 8) has both kinds: estimates of a stage's run time and of all its demands with
+the same drawn error, and jobs on YARN's Capacity Scheduler with asks for cores and memory alone.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from schedulers.predictors.oracle import misjudged
 
 
 class Asks(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that ask for something else than their tasks use, which is what the workload says."""
+    """Jobs with asks different from the use of their tasks; the workload gives the use."""
 
     error: Annotated[tuple[float, float], written("errors")] = (0.0, 0.0)
-    """Relative error of what a stage asks for, [lowest, highest]; one draw per stage, by which `oracle` with the same
-    `error` misjudges its run time as well, e.g. `[-0.2, 0.5]`.
+    """Relative error of a stage's asks, [lowest, highest]; a single draw per stage, by which `oracle` with the same
+    `error` misjudges the run time as well, e.g. `[-0.2, 0.5]`.
     """
     without: tuple[str, ...] = ()
-    """Resources that are used, but that nobody asks for, nor did in history, e.g. `[network]`."""
+    """Resources in use without an ask, neither in jobs nor in history, e.g. `[network]`."""
 
 
 def misjudge(workload: Workload, nodes: Sequence[Node], settings: Asks, seed: int) -> Workload:
-    """The workload whose tasks use what they asked for so far, and whose jobs ask for something else.
+    """The workload with its demands as true use, and with different asks.
 
-    At least a step is asked for, and no more than a node has on which the stage's true demands fit.
-    Raises InvalidParameters for a task that would ask for nothing, and where a node has none of what is not asked for.
+    An ask is at least a step, and at most the capacity of a node with room for the stage's true demands.
+    Raises InvalidParameters for a task without any ask, and for a node without any of a resource not asked for.
     """
     unasked = [r for r, name in enumerate(workload.resources) if name in settings.without]
     asks = _Asks(nodes, settings.error, unasked, workload.resources, seed)
@@ -53,7 +53,7 @@ def _less(demand: Vector, unasked: Collection[int]) -> Vector:
 
 
 class _Asks:
-    """What jobs ask for."""
+    """The asks of jobs."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class _Asks:
 
         @cache
         def capacities(places: Places) -> list[Vector]:
-            """What the nodes have that a stage may use, each kind once."""
+            """Capacities of the nodes open to a stage, each kind once."""
             usable = (node for node in nodes if places.bars(node.id, node.labels, node.taints) is None)
             return list(dict.fromkeys(node.capacity for node in usable))
 
         self._capacities = capacities
 
     def of(self, entry: WorkloadJob) -> WorkloadJob:
-        """The job with other asks; what its tasks use stays."""
+        """The job with new asks; the use of its tasks stays."""
         replace, job = msgspec.structs.replace, entry.job
         usage = tuple(entry.uses(index) for index in range(len(job.stages)))
         stages = tuple(
@@ -88,7 +88,7 @@ class _Asks:
         self._check(job, stage, use, known, capacities)
         factor = misjudged(self._seed, job, index, self._error)
         wanted = tuple(max(1, round(amount * factor)) if amount else 0 for amount in known)
-        # Without a node that holds it the truth is asked for, so that it is the truth which is found too large.
+        # Without a node for the true demands the ask is the truth, so that the truth is reported as too large.
         return max(
             (tuple(map(min, wanted, capacity)) for capacity in capacities if fits(known, capacity)), default=known
         )

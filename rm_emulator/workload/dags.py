@@ -1,22 +1,22 @@
-"""Random DAGs of the HEFT literature: tasks on machines of unlike speed, edges that carry data, all from a seed.
+"""Random DAGs of the HEFT literature: tasks on machines of unlike speed, edges with data, all from a seed.
 
 Source: Topcuoglu, Hariri, Wu, "Performance-Effective and Low-Complexity Task Scheduling for Heterogeneous
-Computing", IEEE TPDS 13(3), 2002, section 5.2. What the paper gives is taken as it is:
+Computing", IEEE TPDS 13(3), 2002, section 5.2. Taken from the paper:
 
 - the number of levels is drawn evenly around sqrt(n) / alpha, so that levels have sqrt(n) x alpha tasks on average;
 - the mean time of a task over the machines is drawn evenly from 0 to twice the mean of the graph;
-- its time on one machine evenly from (1 - beta / 2) to (1 + beta / 2) times that;
+- its time on a machine evenly from (1 - beta / 2) to (1 + beta / 2) times the mean;
 - CCR is the mean time of a transfer over the mean time of a task;
-- the sets of values that `DagsSettings` draws from by default.
+- the sets of values for the draws of `DagsSettings`.
 
-What it leaves open is chosen here:
+Chosen here:
 
-- There are at least two levels (a draw of one would give tasks without an edge) and at most n. A level has one task and
+- There are at least two levels (a draw of 1 would give tasks without an edge) and at most n. A level has a task and
   an even draw's part of all others, so that there are exactly n.
 - Every task below the first level has a parent in the level above, so that the levels are the depth of the graph;
-  these parents take turns. Every task above the last level then gets further children, evenly out of all lower
-  levels, until it has `out_degree` (all tasks below it where there are fewer). The turns alone may give it more.
-- Data of an edge is drawn evenly from 0 to twice the mean, and all of it is scaled so that CCR is met exactly.
+  the parents take turns. Every task above the last level then gets further children, evenly out of all lower
+  levels, up to `out_degree` (all tasks below where there are fewer). The turns alone may give more.
+- Data of an edge is drawn evenly from 0 to twice the mean, then scaled to meet CCR exactly.
 - Several tasks may have no parent, and several no child; an entry and an exit without time or data change no schedule.
 """
 
@@ -47,39 +47,42 @@ T = TypeVar("T")
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What one random DAG looks like.
-
-    tasks: n. alpha: above 1 short and wide, below 1 long and narrow. out_degree: children of a task, where there are
-    so many tasks below it. ccr: mean transfer over mean task. beta: range of a task's times over the machines, relative
-    to their mean (0: all alike, at most 2). mean_ms: mean time of a task.
-    """
+    """The shape of a random DAG."""
 
     tasks: int
+    """Number of tasks, n."""
     alpha: float = 1.0
+    """Above 1 short and wide, below 1 long and narrow."""
     out_degree: int = 3
+    """Children of a task, as far as there are tasks below."""
     ccr: float = 1.0
+    """Mean transfer over mean task."""
     beta: float = 0.5
+    """Range of a task's times over the machines, relative to their mean (0: all alike, at most 2)."""
     mean_ms: int = 50_000
+    """Mean time of a task, ms."""
 
 
 class Dag(msgspec.Struct, frozen=True, kw_only=True):
-    """Tasks in topological order, as planners take them.
-
-    sizes: (tasks,) mean time over unlike machines, or time at speed 1, ms. times: (tasks, machines), ms, at least 1.
-    edges: (parent, child, bytes), sorted. rate: bytes a second between two machines; nothing is moved inside one.
-    """
+    """Tasks in topological order, as planners take them."""
 
     sizes: tuple[int, ...]
+    """(tasks,): mean time over unlike machines, or time at speed 1, ms."""
     times: tuple[tuple[int, ...], ...]
+    """(tasks, machines), ms, at least 1."""
     edges: tuple[tuple[int, int, int], ...]
+    """(parent, child, bytes), sorted."""
     rate: int
+    """Bytes a second between two machines; inside a machine nothing is moved."""
 
 
 def dag(shape: Shape, machines: int | Sequence[float], *, seed: int, number: int = 0, rate: int = RATE) -> Dag:
-    """The DAG with this number of the seed.
+    """The DAG with number `number` of the seed.
 
-    machines: so many unrelated ones (times by `beta`), or the speed of each (time = size / speed; beta says nothing).
-    More machines leave the times on the first ones as they are. Raises InvalidParameters for impossible numbers.
+    `machines`: number of unrelated machines (times by `beta`), or the speed of each (time = size / speed, without
+    `beta`). More machines leave the times on the first machines unchanged.
+
+    Raises InvalidParameters for impossible numbers.
     """
     _check(shape, machines, rate)
     sizes = np.maximum(1.0, np.rint(_even(seed, "sizes", number, shape.tasks) * 2 * shape.mean_ms))
@@ -99,7 +102,7 @@ def dag(shape: Shape, machines: int | Sequence[float], *, seed: int, number: int
 
 
 def _check(shape: Shape, machines: int | Sequence[float], rate: int) -> None:
-    """Raise InvalidParameters that names the value."""
+    """Raise InvalidParameters with the wrong value."""
     if shape.tasks < 1 or shape.out_degree < 1 or shape.mean_ms < 1 or rate < 1:
         raise InvalidParameters(
             f"dags: tasks {shape.tasks}, out_degree {shape.out_degree}, mean_ms {shape.mean_ms}, rate {rate} "
@@ -138,7 +141,7 @@ def _widths(shape: Shape, seed: int, number: int) -> list[int]:
 
 
 def _edges(shape: Shape, widths: Sequence[int], seed: int, number: int) -> list[tuple[int, int]]:
-    """(parent, child), sorted; see the module for how they are drawn."""
+    """(parent, child), sorted; drawn by the rules of the module."""
     starts = np.concatenate([[0], np.cumsum(widths)]).tolist()
     children: list[set[int]] = [set() for _ in range(shape.tasks)]
     for level in range(1, len(widths)):
@@ -162,7 +165,7 @@ def _even(seed: int, purpose: str, number: int, count: int, part: int = 0) -> ND
 
 
 class DagsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Jobs that are random DAGs; of several values each DAG draws one, evenly. Defaults: the sets of the HEFT paper."""
+    """Random DAGs as jobs; each DAG draws evenly among several values. Defaults: the sets of the HEFT paper."""
 
     tasks: Annotated[
         tuple[Annotated[int, Meta(ge=1, le=1000)], ...], Meta(min_length=1, description="tasks of a DAG")
@@ -203,7 +206,7 @@ class DagsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def shape(settings: DagsSettings, *, seed: int, number: int) -> Shape:
-    """The shape of the DAG with this number of the seed."""
+    """The shape of the DAG with number `number` of the seed."""
     tasks, alpha, degree, ccr, beta = _even(seed, "shapes", number, 5).tolist()
     return Shape(
         tasks=_one_of(settings.tasks, tasks),
@@ -220,7 +223,7 @@ def _one_of(values: Sequence[T], draw: float) -> T:
 
 
 def literature(count: int, machines: int | Sequence[float], *, seed: int, rate: int = RATE) -> list[Dag]:
-    """So many DAGs with shapes drawn from the sets of the HEFT paper; more leave the first ones as they are."""
+    """`count` DAGs with shapes drawn from the sets of the HEFT paper; more DAGs leave the first DAGs unchanged."""
     settings = DagsSettings()
     return [
         dag(shape(settings, seed=seed, number=number), machines, seed=seed, number=number, rate=rate)
@@ -229,9 +232,9 @@ def literature(count: int, machines: int | Sequence[float], *, seed: int, rate: 
 
 
 def generate(settings: DagsSettings, nodes: Sequence[Node], *, seed: int, rate: int = RATE) -> Workload:
-    """Each DAG as a job whose stages have one task each.
+    """Each DAG as a job with a single task per stage.
 
-    rate: bytes a second between two nodes; it only says how much data `ccr` is. Raises InvalidParameters, and
+    `rate`: bytes a second between two nodes, to turn `ccr` into amounts of data. Raises InvalidParameters, and
     InvalidQuantity for a demand.
     """
     kinds = Resources().extended(settings.demand)
@@ -287,10 +290,10 @@ def _runtimes(drawn: Dag, settings: DagsSettings, nodes: Sequence[Node]) -> tupl
 
 
 def together(entries: Sequence[WorkloadJob], nodes: Sequence[Node], *, rate: int) -> Dag:
-    """All tasks of these jobs as one DAG for a planner, job by job and stage by stage, whenever they arrive.
+    """All tasks of the jobs as a single DAG for a planner, job by job and stage by stage, without arrival times.
 
-    Tasks of a stage share what an edge carries with the tasks of the other one, as whole bytes rounded up. Run times
-    are those known per task or node; raises InvalidParameters for others.
+    The pairs of tasks of two stages share the data of their edge, as whole bytes rounded up. Run times must be known
+    per task or node; raises InvalidParameters for all others.
     """
     tasks: list[tuple[float, ...]] = []
     edges: list[tuple[int, int, int]] = []

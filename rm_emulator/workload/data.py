@@ -2,8 +2,8 @@
 
 The first replica is on any node, the second on a node of another rack, the third on another node of the second's
 rack, all others anywhere; no node has two. Without racks all are anywhere (Hadoop's BlockPlacementPolicyDefault with
-a writer outside the cluster). Draws are keyed by (seed, job, stage) with one row per task, so that neither the other
-jobs nor the order of anything matters.
+a writer outside the cluster). Draws are keyed by (seed, job, stage) with a row per task, so that neither
+further jobs nor any order matters.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from schedulers.core.model import Node, Stage
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True):
-    """Input of the tasks of stages without parents, and what a task pays that runs away from it."""
+    """Input of the tasks of stages without parents, and the cost of distance from the input."""
 
     replicas: Count | None = None
-    """Each task's input is on so many random nodes, spread over racks as HDFS does; a stage that has hosts keeps them,
+    """Number of random nodes with each task's input, spread over racks as in HDFS; a stage with hosts keeps its hosts,
     e.g. `3`.
     """
     remote: Remote = Remote()
-    """What distance costs; only true run times know of it, e.g. `{rack: 1.2, off: 1.5}`."""
+    """Cost of distance, in true run times alone, e.g. `{rack: 1.2, off: 1.5}`."""
 
 
 def given(workload: Workload, nodes: Sequence[Node], settings: Data, seed: int) -> Workload:
-    """The workload with input on nodes, and with what it costs to be away from it. Raises ValueError as `place`."""
+    """The workload with input on nodes, and with the cost of distance. Raises ValueError as `place`."""
     if settings.replicas is not None:
         workload = place(workload, nodes, settings.replicas, seed)
     return msgspec.structs.replace(workload, remote=settings.remote)
 
 
 def place(workload: Workload, nodes: Sequence[Node], replicas: int, seed: int) -> Workload:
-    """The workload with input for each task of each stage without parents; stages that have hosts keep them.
+    """The workload with input for each task of each stage without parents; stages with hosts keep their hosts.
 
     Raises ValueError for more replicas than nodes.
     """
@@ -63,7 +63,7 @@ def _placed(entry: WorkloadJob, spread: _Spread, replicas: int, seed: int) -> Wo
 
 
 class _Spread:
-    """Chooses nodes for one task's replicas."""
+    """Chooses nodes for the replicas of a task."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._ids = [node.id for node in nodes]
@@ -83,7 +83,7 @@ class _Spread:
         return tuple(self._ids[index] for index in chosen)
 
     def _pool(self, chosen: Sequence[int], taken: Sequence[int]) -> list[int]:
-        """The nodes that the next replica may be on; those taken are left out later."""
+        """Nodes for the next replica; taken nodes are left out later."""
         pool = self._all
         if len(chosen) == 1:
             pool = self._outside[self._racks[chosen[0]]]
@@ -93,7 +93,7 @@ class _Spread:
 
 
 def _pick(pool: Sequence[int], taken: Sequence[int], draw: float) -> int:
-    """The node at this place among those of the sorted pool that are not taken (sorted as well)."""
+    """The node at place `draw` among the free nodes of the sorted pool; `taken` is sorted as well."""
     gone = [at for index in taken if (at := bisect_left(pool, index)) < len(pool) and pool[at] == index]
     place = int(draw * (len(pool) - len(gone)))
     for at in gone:

@@ -1,4 +1,4 @@
-"""Deadlines for jobs that bring none."""
+"""Deadlines for jobs without a deadline."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from schedulers.kit.paths import to_output
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
-    """Deadlines of jobs that bring none, for policies that go by them."""
+    """Deadlines for jobs without a deadline of their own, for policies that follow deadlines."""
 
     part: Probability = 1.0
-    """Of the jobs so many get one, drawn by job, e.g. `0.5`."""
+    """Part of the jobs with a deadline, drawn by job, e.g. `0.5`."""
     factor: Annotated[tuple[float, float], written("factors")] = (1.5, 3.0)
-    """So many times as long as the job takes at most alone on the cluster, [lowest, highest], drawn by job, e.g. `[1.5,
-    3]`.
+    """Time to the deadline over the longest time of the job alone on the cluster, [lowest, highest], drawn by job, e.g.
+    `[1.5, 3]`.
     """
 
 
 def with_deadlines(workload: Workload, capacity: Vector, settings: Deadlines, seed: int) -> Workload:
-    """The workload with a deadline for a part of its jobs; those that have one keep it.
+    """The workload with a deadline for a part of its jobs; jobs with a deadline keep their own.
 
-    A job is given so many times as long as it takes at most alone on the cluster (ms): its longest path and its work
-    over the tasks that run at once, by true mean run times.
-    capacity: of the cluster.
-    Raises InvalidParameters for run times that are measured waves.
+    A job is given a multiple of its longest time alone on the cluster (ms): the longest path, plus the work over the
+    tasks that fit at once, by true mean run times. `capacity`: of the cluster.
+    Raises InvalidParameters for measured waves.
     """
     replace, jobs = msgspec.structs.replace, []
     for entry in workload.jobs:

@@ -1,8 +1,8 @@
-"""What a workload looks like, and whether it would pay to learn run times from its own first tasks.
+"""A workload in figures, and whether learning run times from a job's own first tasks would pay.
 
 Definitions follow the SLearn paper (Jajoo et al., NSDI 2022, sections 4.1-4.3 and 5.2.7): variation
-over time is that of the mean task run time over similar past jobs, variation over space that of the
-tasks inside one job, after sampling 3 % of them.
+over time is the variation of the mean task run time over similar past jobs, variation over space the variation among
+the tasks inside a job, after sampling 3 % of the tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-#: Gives the run times (ms) of the tasks of one stage whose model holds none itself, such as `Waves`.
+#: Gives the run times (ms) of the tasks of a stage for models without run times, such as `Waves`.
 Sampler = Callable[[Job, int, RunTimes], Sequence[float] | None]
 
 WINDOW_MS: Final = 1_000_000
@@ -58,7 +58,7 @@ _COV: Final = (
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Mean, quantiles and maximum of one quantity."""
+    """Mean, quantiles and maximum of a quantity."""
 
     mean: float
     p50: float
@@ -67,30 +67,32 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Arrivals(msgspec.Struct, frozen=True):
-    """When jobs come. span_s: from first to last; gap_cov: coefficient of variation of the gaps (1: Poisson)."""
+    """Arrivals of jobs."""
 
     span_s: float
+    """Time from the first to the last arrival, s."""
     gap_mean_s: float | None
+    """Mean gap, s."""
     gap_cov: float | None
+    """Coefficient of variation of the gaps (1: Poisson)."""
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Work that arrives per 1000 s window slid by 100 s, over what the slots can do in it.
-
-    slots: what it is divided by; None where no number of slots was given: the figures then are slots kept busy.
-    offered: all the work over slots x arrival span. p50, p90, mean: over the windows; empty: share without any job.
-    """
+    """Work that arrives per 1000 s window slid by 100 s, over slots x window; `mean`, `p50`, `p90` over windows."""
 
     slots: int | None
+    """Number of slots; None where no number was given: the figures then are slots kept busy."""
     offered: float | None
+    """All work over slots x arrival span."""
     mean: float
     p50: float
     p90: float
     empty: float
+    """Share of windows without any job."""
 
 
 class Bin(msgspec.Struct, frozen=True):
-    """One of the four job bins of the SLearn paper's Table 8, as shares of all jobs and of all work (0..1)."""
+    """A job bin of the SLearn paper's Table 8, as shares of all jobs and of all work (0..1)."""
 
     name: str
     jobs: float
@@ -98,51 +100,50 @@ class Bin(msgspec.Struct, frozen=True):
 
 
 class Groups(msgspec.Struct, frozen=True):
-    """Recurring jobs grouped by one feature: how their run times vary, and which teacher is the better one.
+    """Recurring jobs grouped by a feature: variation of their run times, and the better teacher.
 
-    A group is one value of the feature (and one stage, for DAG jobs) with at least 3 runs, history included, and
-    a job of the workload with at least 3 tasks: thin jobs are not sampled.
-    jobs, work: share of the workload in such groups.
-    cov_time, cov_space: over groups; so / mean over runs, and s1 / mean over the tasks inside a run (not reduced
-        by sampling).
-    needed: pilots from which on sampling has the smaller error variance, (s1 / so)^2 (paper, section 4.1), with
-        both relative to their means; groups whose runs do not vary at all have none. pilots: what 3 % of the tasks are.
-    better_groups, better_work: share of the groups, and of the work in groups, with more pilots than needed.
+    A group is a value of the feature (and a stage, for DAG jobs) with at least 3 runs, history included, and a job of
+    the workload with at least 3 tasks: thin jobs are not sampled. Summaries are over groups.
     """
 
     feature: str
     groups: int
+    """Number of groups."""
     jobs: float
+    """Share of the workload's jobs in groups."""
     work: float
+    """Share of the workload's work in groups."""
     cov_time: Summary | None = None
+    """Variation over runs, so / mean."""
     cov_space: Summary | None = None
+    """Variation over the tasks inside a run, s1 / mean, not reduced by sampling."""
     needed: Summary | None = None
+    """Pilots from which on sampling has the smaller error variance, (s1 / so)^2 (paper, section 4.1), with both
+    relative to their means; left out for groups without variation over runs.
+    """
     pilots: Summary | None = None
+    """Number of pilots at 3 % of the tasks."""
     better_groups: float | None = None
+    """Share of the groups with more pilots than needed."""
     better_work: float | None = None
+    """Share of the groups' work in groups with more pilots than needed."""
 
 
 class Teachers(msgspec.Struct, frozen=True):
-    """Shares of all work (0..1) by who knows a job's run times best, asked by name, else by app, else by user.
-
-    sampling, history: 3 % pilots, or the past runs, have the smaller error variance. first_time: wide work without
-    3 runs to compare with, which only sampling can tell. thin: below 3 tasks, where there is nothing to sample.
-    """
+    """Shares of all work (0..1) by the best teacher of a job's run times, asked by name, else by app, else by user."""
 
     sampling: float
+    """3 % pilots have the smaller error variance."""
     history: float
+    """The past runs have the smaller error variance."""
     first_time: float
+    """Wide work without 3 runs to compare with, known to sampling alone."""
     thin: float
+    """Work below 3 tasks, without anything to sample."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it, ready for JSON. Times in seconds, shares in 0..1, None where there is nothing to measure.
-
-    cov_time: per job, over its similar past jobs by the feature with the least variation (paper, section 4.2).
-    cov_space: per job with two tasks or more, s1 / (mean x sqrt(3 % of its tasks)).
-    time_above_space: share of the jobs with both whose variation over time is the larger one.
-    sampling_pays: None where the workload does not say, or too little of it recurs. notes: what was left out, and why.
-    """
+    """A whole description, ready for JSON. Times in seconds, shares in 0..1, None without anything to measure."""
 
     name: str
     source: str
@@ -157,13 +158,18 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     bins: tuple[Bin, ...]
     load: Load | None
     cov_time: Summary | None
+    """Per job, over its similar past jobs by the feature with the least variation (paper, section 4.2)."""
     cov_space: Summary | None
+    """Per job with two tasks or more, s1 / (mean x sqrt(3 % of its tasks))."""
     time_above_space: float | None
+    """Share of the jobs with both variations and the larger variation over time."""
     groups: tuple[Groups, ...]
     teachers: Teachers | None
     sampling_pays: bool | None
+    """None where the workload does not tell, or too little work recurs."""
     verdict: str
     notes: tuple[str, ...]
+    """Jobs left out, with reasons."""
 
 
 class _StageTimes(msgspec.Struct, frozen=True):
@@ -175,23 +181,23 @@ class _StageTimes(msgspec.Struct, frozen=True):
 
 
 def mean_task_ms(job: WorkloadJob, stage: int = 0, sampler: Sampler | None = None) -> float | None:
-    """True mean run time of a task of one stage, ms at node speed 1; None where only a profile knows it."""
+    """True mean run time of a task of a stage, ms at node speed 1; None for a mean known to a profile alone."""
     times = _stage_times(job, stage, sampler)
     return times.mean if times else None
 
 
 def work_ms(job: WorkloadJob, sampler: Sampler | None = None) -> float | None:
-    """True run time of all tasks of a job together, ms at node speed 1; None where only a profile knows it."""
+    """True run time of all tasks of a job together, ms at node speed 1; None for run times known to a profile alone."""
     return _work([_stage_times(job, stage, sampler) for stage in range(len(job.job.stages))])
 
 
 def slots_for(
     workload: Workload, capacity: Mapping[str, float], sampler: Sampler | None = None
 ) -> tuple[float, str] | None:
-    """How many of the average task (weighted by run time) so much holds at once, and the resource that allows no more.
+    """Number of average tasks (weighted by run time) that fit at once, and the resource that allows no more.
 
-    capacity: of the whole cluster by resource, in steps, a node of speed 2 counting twice. None where run times are
-    unknown, nothing is asked for, or something that is not there.
+    `capacity`: of the whole cluster by resource, in steps; a node of speed 2 counts twice. None for unknown run times,
+    no asks, or asks for an absent resource.
     """
     areas, total = dict.fromkeys(workload.resources, 0.0), 0.0
     for stage, times in _all_stages(workload, sampler):
@@ -206,7 +212,7 @@ def slots_for(
 
 
 def mean_task(workload: Workload, resource: str | None, sampler: Sampler | None = None) -> float | None:
-    """The mean run time (ms) of a task, weighted by what it asks for of this resource; None where one is unknown."""
+    """Mean run time of a task, ms, weighted by the asks for `resource`; None for unknown run times."""
     place = None if resource is None else list(workload.resources).index(resource)
     total = weight = 0.0
     for stage, times in _all_stages(workload, sampler):
@@ -232,7 +238,7 @@ def window_loads(
     """Load of every window [t, t + window) from the first arrival on, slid by `step_ms` (paper, Table 5).
 
     submit_ms: arrivals in ascending order, shape (jobs,). work: ms of run time each brings, same shape.
-    The last window ends with the last arrival; a workload shorter than one window is one window.
+    The last window ends with the last arrival; a workload shorter than a window is a single window.
     """
     first, last = int(submit_ms[0]), int(submit_ms[-1])
     starts = np.arange(first, max(last - window_ms, first) + 1, step_ms, dtype=np.int64)
@@ -244,10 +250,10 @@ def window_loads(
 
 
 def cov_over_space(workload: Workload, sampler: Sampler | None = None) -> list[float | None]:
-    """Per job, s1 / (mean x sqrt(0.03 n)) with the population deviation s1; None for one task or unknown times.
+    """Per job, s1 / (mean x sqrt(0.03 n)) with the population deviation s1; None for a single task or unknown times.
 
     Below 34 tasks the root is less than 1 and the figure larger than the plain coefficient of variation;
-    that is how the paper plots it. Of a DAG job, stages count by their number of tasks.
+    as plotted in the paper. Of a DAG job, stages count by their number of tasks.
     """
     return [_job_cov_over_space(job, sampler) for job in workload.jobs]
 
@@ -257,8 +263,8 @@ def cov_over_time(
 ) -> list[float | None]:
     """Per job, std / mean of the mean task run time over its similar past jobs (paper, section 4.2).
 
-    Similar: same value of a feature; of several features the one with the least variation counts. Past: the
-    workload's history, or, where it has none, the jobs that were submitted before. None below `min_runs` of them.
+    Similar: same value of a feature; of several features the feature with the least variation counts. Past: the
+    workload's history, or without history the jobs submitted before. None below `min_runs` past jobs.
     Raises ValueError for an unknown feature.
     """
     unknown = [f for f in features if f not in FEATURES]
@@ -298,9 +304,9 @@ def describe(
 ) -> Description:
     """Measure a workload.
 
-    slots: tasks that the cluster runs at once; None: loads are given as slots kept busy.
-    sampler: gives run times where the workload itself has none (`Waves`); without one such jobs are left out of
-    everything that needs run times, and a note says so. notes: what is known already, put in front.
+    `slots`: tasks that run at once on the cluster; None: loads are given as slots kept busy.
+    `sampler` gives run times for stages without their own (`Waves`); without a sampler such jobs are left out of all
+    figures on run times, with a note. `notes`: known already, put in front.
     """
     stages = _measured(workload, sampler)
     works = [_work(entries) for entries in stages]
@@ -364,9 +370,9 @@ def show(
     profiles: TpchProfiles | None = None,
     notes: Sequence[str] = (),
 ) -> None:
-    """Print the description of a workload as text or as one JSON document.
+    """Print the description of a workload as text or as a JSON document.
 
-    profiles: the measurements that its `Waves` refer to, taken at 50 executors.
+    `profiles`: the measurements for its `Waves`, taken at 50 executors.
     """
     described = describe(workload, slots, sampler=from_profiles(profiles) if profiles else None, notes=notes)
     encoded = msgspec.json.format(msgspec.json.encode(described), indent=1).decode()
@@ -374,7 +380,7 @@ def show(
 
 
 def from_profiles(profiles: TpchProfiles, executors: int = 50) -> Sampler:
-    """Run times of measured stages: all durations at that number of executors, of every wave alike."""
+    """Run times of measured stages: all durations at `executors` executors, of every wave alike."""
 
     def sample(job: Job, stage: int, times: RunTimes) -> list[float] | None:
         if not isinstance(times, Waves):
@@ -417,7 +423,7 @@ def _job_cov_over_space(job: WorkloadJob, sampler: Sampler | None) -> float | No
 
 
 def _runs(workload: Workload, stages: Sequence[Sequence[_StageTimes | None]]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The stages of the workload's jobs, and those of its past jobs: a row for each, with the columns `_RUN`.
+    """The stages of the workload's jobs, and the stages of its past jobs: a row for each, with the columns `_RUN`.
 
     mean and std are null where run times are unknown; a past run has a mean alone. Features are text.
     """
@@ -441,10 +447,10 @@ def _features(job: Job | PastJob, submitted: int, demand: tuple[int, ...]) -> tu
 
 
 def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str) -> pl.DataFrame:
-    """Each stage of the jobs that has the feature, with how many similar runs there were before, and their variation.
+    """Each stage of the jobs with a value of the feature, with the number of similar earlier runs and their variation.
 
-    Without past runs, similar ones are those of earlier jobs, whose moments are summed up around the first one: equal
-    run times then have a variation of exactly 0.
+    Without past runs, similar runs are in earlier jobs. Moments are summed around the first run, so that equal run
+    times have a variation of exactly 0.
     """
     rows, key = jobs.filter(pl.col(feature) != ""), [feature, "stage"]
     if past.height:
@@ -509,11 +515,11 @@ def _load(workload: Workload, known: Sequence[int], sizes: Sequence[float], slot
 
 
 def _grouped(runs: pl.DataFrame, feature: str) -> pl.DataFrame:
-    """Groups with enough runs and at least one wide one, in order of appearance.
+    """Groups with enough runs and at least a wide run, in order of appearance.
 
     cov_space: s1 / mean inside a run, root mean square over runs: relative, because runs differ in their mean.
-    needed: (s1 / so)^2, infinite when runs do not vary. pilots: what 3 % of the tasks are, mean over runs.
-    jobs, work: those of the wide runs. better: whether sampling has the smaller error variance.
+    needed: (s1 / so)^2, infinite when runs do not vary. pilots: 3 % of the tasks, mean over runs.
+    jobs, work: of the wide runs. better: whether sampling has the smaller error variance.
     """
     wide, tasks, mean = pl.col("tasks") >= THIN, pl.col("tasks"), pl.col("mean")
     inside = pl.when(mean > 0).then((pl.col("std") / mean) ** 2).otherwise(0.0)

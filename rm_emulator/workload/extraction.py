@@ -1,7 +1,7 @@
 """From a whole trace to an experiment: the procedure of the SLearn paper (Jajoo et al., NSDI 2022, section 4.3).
 
-The trace is cut in two halves by time. Jobs drawn from the second one run; those of the first one that
-resemble them are the history from which predictors learn. Arrivals are squeezed until the load is right.
+The trace is cut in two halves by time. Jobs drawn from the second half run; similar jobs of the first half are the
+history for predictors. Arrivals are squeezed until the load is right.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, PastJob
 from schedulers.kit.paths import to_output
 
-#: A past job is history for a sampled one when it shares one of these.
+#: A past job is history for a sampled job with the same value of any of these features.
 FEATURES: Final = ("name", "user", "app")
 
 
@@ -36,18 +36,18 @@ def extract(
 ) -> Workload:
     """An experiment on `slots` slots out of a long trace.
 
-    1. Jobs that arrive in the second half of the arrival span are candidates, the others may become history.
-    2. trace_slots: slots of the trace's own cluster, `slots` unless given. Task counts are divided by
+    1. Jobs with arrivals in the second half of the arrival span are candidates, all earlier jobs may become history.
+    2. `trace_slots`: slots of the trace's own cluster, `slots` unless given. Task counts are divided by
        trace_slots / slots (rounded, at least 1; of tasks with run times of their own a random subset stays), as
-       the paper does for 2Sigma; or, with drop_wider_than, jobs with a wider stage are left out and the others
-       stay as they are, as it does (150) for Google.
-    3. `jobs` candidates are drawn with equal probability, or all of them where there are fewer.
-    4. Their arrivals start at 0 and are scaled linearly until work over slots x span is `load`; None: that of the
+       the paper does for 2Sigma; or, with `drop_wider_than`, jobs with a wider stage are left out and the rest
+       stays unchanged, as the paper does (150) for Google.
+    3. `jobs` candidates are drawn with equal probability, or all candidates where there are fewer.
+    4. Arrivals start at 0 and are scaled linearly until work over slots x span is `load`; None: the load of the
        whole trace on its own slots. A single job has no span and is left alone.
-    5. History: jobs of the first half, and past jobs of the trace, that share a name, user or app with a drawn
-       one and had ended by the cut if run at once; times are negative, on the trace's own scale.
+    5. History: jobs of the first half, and past jobs of the trace, with the name, user or app of a drawn job and an
+       end before the cut if run at once; times are negative, on the trace's own scale.
 
-    sampler: run times that the trace does not hold itself (`Waves`), see `describe.describe`.
+    `sampler`: run times absent from the trace itself (`Waves`), see `describe.describe`.
     Raises InvalidParameters for impossible numbers, an empty half, or unknown run times.
     """
     _check(jobs, slots, trace_slots, load)
@@ -77,9 +77,9 @@ def extract(
 def at_load(
     jobs: Sequence[WorkloadJob], load: float | None, slots: float, sampler: describe.Sampler | None = None
 ) -> tuple[WorkloadJob, ...]:
-    """The same jobs, the first at 0, with gaps scaled so that work over slots x arrival span is `load`.
+    """The same jobs, the first at 0, with gaps scaled to `load`, the work over slots x arrival span.
 
-    None, and jobs that all arrive at once, leave the gaps alone. Raises InvalidParameters when run times are unknown.
+    None, and jobs with a common arrival, leave the gaps alone. Raises InvalidParameters for unknown run times.
     """
     start, span = jobs[0].submit_ms, jobs[-1].submit_ms - jobs[0].submit_ms
     stretch = 1.0
@@ -92,7 +92,7 @@ def at_load(
 
 
 def compressed(job: WorkloadJob, ratio: float, seed: int) -> WorkloadJob:
-    """The job with `ratio` times as many tasks per stage (0 < ratio <= 1), rounded half up, at least one."""
+    """The job with `ratio` times as many tasks per stage (0 < ratio <= 1), rounded half up, at least 1."""
     if ratio == 1.0:
         return job
     stages, runtimes = [], []

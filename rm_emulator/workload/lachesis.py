@@ -1,24 +1,24 @@
-"""The workload of LACHESIS: TPC-H jobs whose stages hand data on, for executors of unlike speed.
+"""The workload of LACHESIS: TPC-H jobs with data between stages, for executors of unlike speed.
 
 Source: "LACHESIS", arXiv 2103.06980, section V-B: jobs out of 22 shapes and 6 sizes, 50 executors with speeds from a
 table of Intel frequencies between 2.1 and 3.6 GHz, one speed of transfer for all pairs, batches of 1 to 20 and of 30 to
-100 jobs, or one job at time 0 and the others as a Poisson stream with 45 s between them. The shapes and the
-measured durations are those of the released simulator of Decima, on whose workload the paper builds.
+100 jobs, or a job at time 0 and the rest as a Poisson stream with 45 s between them. The shapes and the
+measured durations come from the released simulator of Decima, the base of the paper's workload.
 
-What the paper does not say is chosen here:
+Left open by the paper, and chosen here:
 
-- **What one task is.** The paper's tasks are atomic, the measured stages have many. `reading: stage` makes a stage one
-  task that takes as long as all of its tasks together (the paper's speedups, below 7 on 50 executors, suggest this);
-  `reading: tasks` keeps them. The draws are the same, so both readings have the same work.
-- **Data.** Sizes, and how they are drawn, are not given, nor is the speed of transfer, and the measurements hold none.
-  Data of an edge is drawn as in the HEFT literature (see `dags`): evenly from 0 to twice the mean of its job, which is
-  such that the mean transfer of a stage's data takes `ccr` times as long as the mean stage does as one task. So the
-  ratio that decides what placement is worth is one number, and large queries move more than small ones. Both readings
-  have the same data; where stages keep their tasks, the pairs of tasks share it. `ccr` is 5, of the HEFT paper's values
-  the one that comes nearest to the paper's figures (speedups of up to 6.8 with 20 jobs, SLR between 1 and 2 with many):
+- **Tasks.** The paper's tasks are atomic, the measured stages have many tasks. `reading: stage` makes a stage a single
+  task with the work of all its tasks (as the paper's speedups, below 7 on 50 executors, suggest); `reading: tasks`
+  keeps the tasks. The draws are the same, so both readings have the same work.
+- **Data.** Neither sizes and their distribution nor the speed of transfer are given, and the measurements hold none.
+  Data of an edge is drawn as in the HEFT literature (see `dags`): evenly from 0 to twice the mean of its job, with the
+  mean such that the mean transfer of a stage's data takes `ccr` times as long as the mean stage as a single task. So a
+  single number decides the worth of placement, and large queries move more than small queries. Both readings
+  have the same data; where stages keep their tasks, the pairs of tasks share the data. `ccr` is 5, the HEFT paper's
+  value nearest to the paper's figures (speedups of up to 6.8 with 20 jobs, SLR between 1 and 2 with many):
   over ten seeds HEFT's speedup with 20 jobs is 5.3 and HighRankUp-DEFT's SLR with 100 jobs 1.8. With 1 and below, the
-  longest path of one large job is nearly all of the makespan whoever plans (SLR 1.03), with 10 HEFT's SLR is above 3.
-- **Units.** The durations are taken as those of an executor at the middle of the range, 2.85 GHz; speeds are in GHz.
+  longest path of a large job is nearly all of the makespan under any planner (SLR 1.03), with 10 HEFT's SLR is above 3.
+- **Units.** The durations hold for an executor at the middle of the range, 2.85 GHz; speeds are in GHz.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LachesisSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def speeds(count: int = 50, *, seed: int) -> tuple[float, ...]:
-    """The speeds of so many executors in GHz, drawn from `FREQUENCIES`; more leave the first ones as they are."""
+    """The speeds of `count` executors in GHz, drawn from `FREQUENCIES`; more leave the first speeds unchanged."""
     draws = keyed.generator(seed, "lachesis speeds").random(count).tolist()
     return tuple(FREQUENCIES[int(draw * len(FREQUENCIES))] for draw in draws)
 
@@ -88,10 +88,10 @@ def generate(
     rate: int = RATE,
     profiles: TpchProfiles | None = None,
 ) -> Workload:
-    """The jobs that the settings and the seed describe, with run times at speed 1 (1 GHz).
+    """The jobs of the settings and the seed, with run times at speed 1 (1 GHz).
 
-    speeds: of the executors; rate: bytes a second between two of them; both only say how much data `ccr` is.
-    profiles: the measurements, else the built-in summary. Raises InvalidParameters that names the setting.
+    `speeds` of the executors and `rate`, bytes a second between two executors, turn `ccr` into amounts of data.
+    `profiles`: the measurements, else the built-in summary. Raises InvalidParameters with the wrong setting.
     """
     drawn = tpch.generate(
         tpch.TpchSettings(
@@ -116,7 +116,7 @@ def generate(
 
 
 def _job(entry: WorkloadJob, reading: str, bytes_per_ms: float, seed: int) -> WorkloadJob:
-    """bytes_per_ms: what moves in `ccr` times the mean time over the executors of 1 ms of work."""
+    """The job with data; `bytes_per_ms` move in `ccr` times the mean time over the executors of 1 ms of work."""
     job = entry.job
     drawn = [times.ms for times in entry.runtimes if isinstance(times, PerTask)]  # all are, as asked for
     tasks = [tuple(max(1, round(ms * MEASURED_GHZ)) for ms in stage) for stage in drawn]

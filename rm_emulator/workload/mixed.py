@@ -1,10 +1,10 @@
-"""Services beside batch jobs: two streams of arrivals, as the example cell of Omega's public simulator has them.
+"""Services and batch jobs: two streams of arrivals, as in the example cell of Omega's public simulator.
 
 Source: google/cluster-scheduler-simulator, its exponential workload generators and its example settings: batch jobs
 every 10 s with 100 tasks of 100 s, services every 20 s with 10 tasks, 1 cpu and 2 GB for a task, on 10,000 machines of
-4 cpu and 16 GB. These numbers are made up there, to look like a mix; they are no measurement of Google's cells.
+4 cpu and 16 GB. The numbers are made up there, to look like a mix, and are no measurement of Google's cells.
 
-Times between arrivals, numbers of tasks and run times are exponential; the tasks of one job take equally long, as
+Times between arrivals, numbers of tasks and run times are exponential; the tasks of a job take equally long, as
 there. Unlike there a service does not end, so `service_interarrival_s` should be chosen with the length of the run in
 mind.
 """

@@ -24,13 +24,13 @@ class Fixed(msgspec.Struct, frozen=True, tag="fixed", forbid_unknown_fields=True
 
 
 class PerTask(msgspec.Struct, frozen=True, tag="per_task", forbid_unknown_fields=True):
-    """One run time per task index (ms at node speed 1)."""
+    """A run time per task index (ms at node speed 1)."""
 
     ms: tuple[int, ...]
 
 
 class Drawn(msgspec.Struct, frozen=True, tag="drawn", forbid_unknown_fields=True):
-    """Each task draws from a distribution with this mean (ms) and coefficient of variation."""
+    """A draw per task from a distribution with mean `mean_ms` and coefficient of variation `cov`."""
 
     mean_ms: float
     cov: float = 0.0
@@ -38,22 +38,21 @@ class Drawn(msgspec.Struct, frozen=True, tag="drawn", forbid_unknown_fields=True
 
 
 class PerNode(msgspec.Struct, frozen=True, tag="per_node", forbid_unknown_fields=True):
-    """Run times in ms by node, whose speed does not count: a row per task, or one for all; a column per node."""
+    """Run times in ms by node, regardless of node speed: a row per task, or a row for all; a column per node."""
 
     nodes: tuple[str, ...]
     ms: tuple[tuple[int, ...], ...]
 
 
 class Waves(msgspec.Struct, frozen=True, tag="waves", forbid_unknown_fields=True):
-    """Measured Spark durations by wave and number of executors (see `workload.tpch`).
-
-    profile: key of the profile ('tpch-2g-q1'); stage: index of the stage in it.
-    scale: factor on every duration.
-    """
+    """Measured Spark durations by wave and number of executors (see `workload.tpch`)."""
 
     profile: str
+    """Key of the profile ('tpch-2g-q1')."""
     stage: int
+    """Index of the stage in the profile."""
     scale: float = 1.0
+    """Factor on every duration."""
 
 
 RunTimes = Fixed | PerTask | PerNode | Drawn | Waves
@@ -75,50 +74,48 @@ def mean_ms(times: RunTimes) -> float | None:
 
 
 class WorkloadJob(Written, frozen=True, kw_only=True):
-    """One job to come: what the scheduler will see, when, and what it cannot see.
-
-    submit_ms: arrival on the simulated clock, >= 0.
-    runtimes: one entry per stage of `job`.
-    am: demand of its application master's container; () when it has none of its own.
-    usage: what a task of each stage truly uses, in the order of the demands; () when tasks use what they ask for.
-    apart: how many times as long tasks of a gang take that is not in one rack.
-    """
+    """A job to come: the part visible to the scheduler, the time of arrival, and the hidden part."""
 
     job: Job
+    """The visible part."""
     submit_ms: int
+    """Arrival on the simulated clock, >= 0."""
     runtimes: tuple[RunTimes, ...]
+    """True run times of each stage."""
     am: Vector = ()
+    """Demand of the application master's container; () without a container of its own."""
     usage: tuple[Vector, ...] = ()
+    """True use of a task of each stage, in the order of the demands; () for use equal to the asks."""
     apart: float = 1.0
+    """Factor on the run times of a gang spread over several racks."""
 
     def uses(self, stage: int) -> Vector:
-        """What a task of the stage truly uses."""
+        """True use of a task of the stage."""
         return self.usage[stage] if self.usage else self.job.stages[stage].demand
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Factors on a task's run time by where its input is: on its node, only in its rack, or in neither."""
+    """Factors on a task's run time by the place of its input: on the node, only in the rack, or elsewhere."""
 
     node: Factor = 1.0
-    """On a node with it, e.g. `1.0`."""
+    """On a node with the input, e.g. `1.0`."""
     rack: Factor = 1.0
-    """In a rack with it, e.g. `1.2`."""
+    """In a rack with the input, e.g. `1.2`."""
     off: Factor = 1.0
     """Elsewhere, e.g. `1.5`."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs in order of arrival (ties: job id), history oldest first, and where it all comes from.
-
-    resources: names of the demand vectors' components. remote: what distance to its input costs a task.
-    """
+    """Jobs in order of arrival (ties: job id), history oldest first, and their source."""
 
     name: str
     jobs: tuple[WorkloadJob, ...]
     history: tuple[PastJob, ...] = ()
     resources: tuple[str, ...] = ("cpu", "memory")
+    """Names of the demand vectors' components."""
     source: str = ""
     remote: Remote = Remote()
+    """Cost of a task's distance from its input."""
 
     @property
     def tasks(self) -> int:
@@ -127,5 +124,5 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def uses_waves(self) -> bool:
-        """Whether any run time is a measured wave, which only executors can have."""
+        """Whether any run time is a measured wave, for executors alone."""
         return any(isinstance(times, Waves) for entry in self.jobs for times in entry.runtimes)

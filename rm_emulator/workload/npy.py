@@ -1,10 +1,9 @@
-"""NumPy's .npy files with object arrays, without running anything they contain.
+"""NumPy's .npy files with object arrays, without running any of their content.
 
-An object array in a .npy file is a pickle, and a pickle is a program. Here it is read by an unpickler that
-knows four names, those that stand in the pickle of an array (`numpy.core.multiarray._reconstruct`,
-`numpy.ndarray`, `numpy.dtype`, and `_codecs.encode`, by which Python 3 writes a byte string in an old
-version of the format), and gives each a stand-in of our own that at most remembers its arguments: no code
-of NumPy's runs on the file's data either. Any other name is refused.
+An object array in a .npy file is a pickle, and a pickle is a program. The unpickler here knows only the four names in
+the pickle of an array (`numpy.core.multiarray._reconstruct`, `numpy.ndarray`, `numpy.dtype`, and `_codecs.encode`, used
+by Python 3 to write a byte string in an old version of the format), and gives each name a stand-in of our own that at
+most remembers its arguments: no code of NumPy's runs on the file's data either. Any other name is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _MAX_BYTES: Final = 256 * 2**20
 
 
 class UnsafePickle(pickle.UnpicklingError):
-    """A pickle that asks for something other than arrays, lists, dicts, numbers and text."""
+    """A pickle with more than arrays, lists, dicts, numbers and text."""
 
 
 class _Dtype:
@@ -60,7 +59,7 @@ class _Array:
 
 
 class _Function:
-    """Stands in for a function: gives what it was made with, whatever it is asked for."""
+    """Stands in for a function: returns the same class's instance for all arguments."""
 
     __slots__ = ("_gives",)
 
@@ -88,10 +87,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_object(path: Path) -> Any:
-    """The one Python object (of dicts, lists, numbers, text) that a .npy file of shape () holds.
+    """The single Python object (of dicts, lists, numbers, text) in a .npy file of shape ().
 
-    Raises TraceError when the file is missing, damaged, not such a file, or when its pickle asks for
-    anything but NumPy's own array: it is refused without running any of it.
+    Raises TraceError for a missing or damaged file, for other content, and for a pickle that asks for anything but
+    NumPy's own array: the pickle is refused without running any part.
     """
     stream, shape, _, dtype = _opened(path)
     if not dtype.hasobject or shape != ():
@@ -114,7 +113,7 @@ def _single(elements: object) -> bool:
 
 
 def read_numbers(path: Path) -> NDArray[np.float64]:
-    """A numeric .npy array as floats. Raises TraceError when it is missing, damaged or holds objects."""
+    """A numeric .npy array as floats. Raises TraceError for a missing or damaged file, or for objects."""
     stream, shape, fortran, dtype = _opened(path)
     if dtype.hasobject or dtype.kind not in "biuf":
         raise one(path, f"an array of {dtype} (numbers are needed)")
@@ -130,7 +129,7 @@ def read_numbers(path: Path) -> NDArray[np.float64]:
 
 
 def _opened(path: Path) -> tuple[io.BytesIO, tuple[int, ...], bool, np.dtype[Any]]:
-    """The stream after the header, and what the header says: shape, Fortran order, type."""
+    """The stream after the header, and the header's shape, Fortran order and type."""
     with opened(path) as file:
         if path.stat().st_size > _MAX_BYTES:
             raise one(path, f"{path.stat().st_size:,} bytes (files of profiles are below {_MAX_BYTES:,})")

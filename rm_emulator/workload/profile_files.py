@@ -50,7 +50,7 @@ class _JsonFile(msgspec.Struct, frozen=True):
 def load_profiles(path: Path | str | None = None) -> TpchProfiles:
     """The built-in summary, or full profiles from `path`: the released folder, or a JSON file of them.
 
-    The file that was read last is kept, for as long as it stays as it was. Raises TraceError for anything else.
+    The last file read is kept while unchanged on disk. Raises TraceError for anything else.
     """
     if path is None:
         return builtin_profiles()
@@ -104,7 +104,7 @@ def _from_json(path: Path, data: bytes) -> TpchProfiles:
 
 
 def _from_folder(path: Path) -> TpchProfiles:
-    """The folder spark_env/tpch of the release: one folder per size, two files per query."""
+    """The folder spark_env/tpch of the release: a folder per size, two files per query."""
     mistakes: list[Issue] = []
     jobs: list[JobProfile | None] = []
     sizes = sorted((int(m[1]), child) for child in path.iterdir() if (m := _SIZE.fullmatch(child.name)))
@@ -143,7 +143,7 @@ def _from_files(size: int, query: int, adjacency: Path, issues: Issues) -> JobPr
 
 
 def _waves(stage: Any, issues: Issues, where: str) -> tuple[Durations, Durations, Durations] | None:
-    """The three waves of a stage if they have the released form: dicts of lists of whole numbers of ms."""
+    """The three waves of a stage in the released form: dicts of lists of whole numbers of ms; None for another form."""
     if not isinstance(stage, dict) or not all(isinstance(stage.get(wave), dict) for wave in _WAVES):
         issues.add(f"{where}: it should be a dict of {', '.join(_WAVES)}")
         return None
@@ -172,7 +172,7 @@ def _job(
     issues: Issues,
     where: str,
 ) -> JobProfile | None:
-    """The profile of one job, or None with what is wrong noted."""
+    """The profile of a job, or None with the mistakes noted."""
     prefix = f"{where}: " if where else ""
     before = issues.count
     parents: list[list[int]] = [[] for _ in stages]
@@ -201,7 +201,7 @@ def _job(
 
 
 def _problem(tasks: int, waves: list[Durations]) -> str:
-    """What makes a stage unusable, or ''."""
+    """The reason that makes a stage unusable, or ''."""
     durations = [duration for wave in waves for values in wave.values() for duration in values]
     if tasks < 1 or not durations or not waves[1]:
         return f"{tasks} tasks and {len(durations)} durations (at least one of each is needed)"

@@ -31,7 +31,7 @@ Durations = Mapping[int, Sequence[int]]
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
-    """Measured durations of one wave at one level: all of them (ms), or their quantiles in ascending order."""
+    """Measured durations of a wave at a level: all durations (ms), or their quantiles in ascending order."""
 
     count: int
     values: tuple[int, ...]
@@ -55,23 +55,21 @@ Wave = dict[int, Sample]
 
 
 class StageProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """One stage as measured.
-
-    parents: indexes of the parent stages in the job.
-    fresh, first, rest: durations per level (number of executors); `first` without the fresh ones.
-    rough_ms: mean over all waves and levels after cleaning (`waves`), from the full durations.
-    """
+    """A measured stage, with durations per level (number of executors) in each wave."""
 
     tasks: int
     parents: tuple[int, ...]
+    """Indexes of the parent stages in the job."""
     rough_ms: float
+    """Mean over all waves and levels after cleaning (`waves`), from the full durations."""
     fresh: Wave
     first: Wave
+    """Without the fresh durations."""
     rest: Wave
 
 
 class JobProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """One query at one data size."""
+    """A query at a data size."""
 
     query: int
     size_gb: int
@@ -79,7 +77,7 @@ class JobProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """'tpch-2g-q1': what `model.Waves.profile` refers to."""
+        """'tpch-2g-q1': the key in `model.Waves.profile`."""
         return profile_key(self.query, self.size_gb)
 
     @property
@@ -89,7 +87,7 @@ class JobProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True):
-    """What is on disk; quantiles: () when every duration is there."""
+    """The form on disk; `quantiles`: () when every duration is there."""
 
     format: str
     source: str
@@ -98,14 +96,14 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def profile_key(query: int, size_gb: int) -> str:
-    """The name of one query's profile at one size."""
+    """The name of a query's profile at a size."""
     return f"tpch-{size_gb}g-q{query}"
 
 
 def measured_stage(
     tasks: int, parents: Iterable[int], fresh: Durations, first: Durations, rest: Durations
 ) -> StageProfile:
-    """A stage from durations as released, whose first waves contain the fresh durations too."""
+    """A stage from durations as released, with the fresh durations in the first waves too."""
     cleaned = {level: without_fresh(durations, fresh.get(level, ())) for level, durations in first.items()}
     return StageProfile(
         tasks=tasks,
@@ -155,7 +153,7 @@ class TpchProfiles:
     def stage_waves(
         self, key: str, stage: int, *, warmup_ms: int = 1000, inverted: bool = True, scale: float = 1.0
     ) -> StageWaves:
-        """What the engine draws a stage's run times from; made once and kept. Raises UnknownName."""
+        """The source of draws for a stage's run times; made once and kept. Raises UnknownName."""
         wanted = (key, stage, warmup_ms, inverted, scale)
         if wanted not in self._waves:
             profile = self.job(key).stages[stage]
@@ -172,9 +170,9 @@ class TpchProfiles:
         )
 
     def pooled(self, key: str, stage: int, level: int) -> NDArray[np.int64]:
-        """All durations of a stage at one level, in ms: of every wave, each as often as it was measured.
+        """All durations of a stage at a level, in ms: of every wave, each as often as measured.
 
-        The largest level measured stands in for one that was not.
+        The largest measured level stands in for a level without measurements.
         """
         profile = self.job(key).stages[stage]
         waves = (profile.fresh, profile.first, profile.rest)
@@ -220,6 +218,6 @@ def _summarised(stage: StageProfile) -> StageProfile:
 
 @cache
 def builtin_profiles() -> TpchProfiles:
-    """The summary that ships with the package, read once a process."""
+    """The summary in the package, read once a process."""
     data = resources.files("rm_emulator.workload").joinpath("data", BUILTIN).read_bytes()
     return TpchProfiles.from_bytes(data)

@@ -1,15 +1,15 @@
-"""Workloads on disk: a folder of Parquet tables and one YAML file that says what they hold.
+"""Workloads on disk: a folder of Parquet tables and a YAML file on their content.
 
-    workload.yaml     format, name, source, resources, what distance to input costs, notes, counts, SHA-256 of each file
-    jobs.parquet      one row per job, in order of arrival
-    history.parquet   one row per earlier run, oldest first
+    workload.yaml     format, name, source, resources, cost of distance from input, notes, counts, SHA-256 of each file
+    jobs.parquet      a row per job, in order of arrival
+    history.parquet   a row per earlier run, oldest first
     profiles.json.gz  measured TPC-H durations, where run times refer to them
 
 A row holds its job whole, as JSON in the column `job` (`WorkloadJob`, `PastJob`; defaults are left out), so a field of
-a job is stored because it is there. The columns beside it are what queries want; `load` does not read them.
+a job is stored without further code. The other columns are for queries; `load` does not read them.
 
-A folder is written under another name and renamed when it is whole, so a killed run leaves none behind
-that looks finished. Folders of format 1 (`storage_1`) are read as well.
+A folder is written under another name and renamed once whole, so that a killed run never leaves a folder with the
+look of a finished one. Folders of format 1 (`storage_1`) are read as well.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _TABLES: Final[dict[str, dict[str, Any]]] = {
 
 
 class _Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much there should be."""
+    """Expected sizes."""
 
     jobs: int
     stages: int
@@ -71,7 +71,7 @@ class _Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What workload.yaml says."""
+    """The content of workload.yaml."""
 
     format: str
     name: str
@@ -93,11 +93,10 @@ def save(
 ) -> None:
     """Store a workload as the folder `path`, wholly or not at all.
 
-    profiles: what the workload's `Waves` refer to, to be stored beside it; without them, `Waves` refer to
-        the built-in summary.
-    Raises TraceError when something that is not a stored workload is there already, or when a stored one is
-    and `overwrite` is False; InvalidJob for a job that is not a DAG; ValueError for run times, factors or uses
-    that make no sense.
+    `profiles`: the measurements for the workload's `Waves`, stored in the same folder; without profiles, `Waves` refer
+    to the built-in summary.
+    Raises TraceError for anything but a stored workload at `path`, and for a stored workload unless `overwrite`;
+    InvalidJob for a job other than a DAG; ValueError for run times, factors or uses without sense.
     """
     target = Path(path)
     check_target(target, overwrite=overwrite)
@@ -144,15 +143,14 @@ def check_target(path: Path | str, *, overwrite: bool) -> None:
 
 
 def is_stored(path: Path | str) -> bool:
-    """Whether `path` is a folder as `save` writes it."""
+    """Whether `path` is a folder in the form of `save`."""
     return (Path(path) / _YAML).is_file()
 
 
 def load(path: Path | str) -> Workload:
-    """Read a workload that `save` wrote.
+    """Read a workload written by `save`.
 
-    Raises TraceError with one message per file that is missing, truncated, damaged or edited, and when the
-    counts do not match.
+    Raises TraceError with a message per missing, truncated, damaged or edited file, and for wrong counts.
     """
     folder = Path(path)
     header = _header(folder)
@@ -169,7 +167,7 @@ def load(path: Path | str) -> Workload:
 
 
 def load_profiles(path: Path | str) -> TpchProfiles | None:
-    """The measured durations stored with a workload, or None. Raises TraceError when they are damaged."""
+    """The measured durations stored with a workload, or None. Raises TraceError for damaged profiles."""
     folder = Path(path)
     header = _header(folder)
     if _PROFILES not in header.sha256:
@@ -182,13 +180,13 @@ def load_profiles(path: Path | str) -> TpchProfiles | None:
 
 
 def notes(path: Path | str) -> tuple[str, ...]:
-    """What was left out or assumed when the workload was made. Raises TraceError."""
+    """Notes on data left out or assumed in the making of the workload. Raises TraceError."""
     return _header(Path(path)).notes
 
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
-    """A folder to write in that becomes `target` when the block ends, and is gone when it fails.
+    """A folder to write in: renamed to `target` at the end of the block, removed on failure.
 
     An older folder is moved aside first and removed last.
     """
@@ -259,7 +257,7 @@ def _check_entry(entry: WorkloadJob, resources: int) -> None:
 
 
 def _misfit(times: PerNode, tasks: int) -> str:
-    """What is wrong with the form of a matrix of run times, "" for nothing."""
+    """The mistake in the form of a matrix of run times, or ""."""
     if not times.nodes or len(set(times.nodes)) < len(times.nodes):
         return "run times by node without nodes, or for one node twice"
     if len(times.ms) not in (1, tasks):
@@ -322,7 +320,7 @@ def _header(folder: Path) -> _Header:
 
 
 def _checked(folder: Path, name: str, header: _Header) -> bytes:
-    """A file's bytes if they are those that were written."""
+    """A file's bytes, checked against the hash of the bytes written."""
     path = folder / name
     try:
         data = path.read_bytes()

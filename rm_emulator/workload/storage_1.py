@@ -1,18 +1,18 @@
-"""Format 1 of stored workloads, which is read and no longer written: a table for each thing that a job may have.
+"""Format 1 of stored workloads, for reading only: a table for each possible part of a job.
 
-    jobs.parquet      one row per job, in order of arrival
-    stages.parquet    one row per stage, with its true run times
-    history.parquet   one row per earlier run, oldest first
-    asks.parquet      one row per job: its application master and the nodes its tasks ask for, where any has them
-    usage.parquet     one row per job: what its tasks use, where it differs for any from what they ask for
-    gangs.parquet     one row per job: its stages that start whole, where any do
-    edges.parquet     one row per job: its edges that are more than a parent's index (data), where any are
-    by_node.parquet   one row per job: the nodes of run times by node, per stage, where any are
-    due.parquet       one row per job: its deadline (ms), where any has one
-    wishes.parquet    one row per job: how it would like to run (value null: no wishes), where any says so
-    apart.parquet     one row per job: how many times as long its gangs take that are not in one rack, where any do
+    jobs.parquet      a row per job, in order of arrival
+    stages.parquet    a row per stage, with its true run times
+    history.parquet   a row per earlier run, oldest first
+    asks.parquet      a row per job: application master and nodes asked for by tasks, if any job has either
+    usage.parquet     a row per job: use of its tasks, if different from the asks in any job
+    gangs.parquet     a row per job: its stages that start whole, if any
+    edges.parquet     a row per job: its edges with more than a parent's index (data), if any
+    by_node.parquet   a row per job: the nodes of run times by node, per stage, if any
+    due.parquet       a row per job: its deadline (ms), if any
+    wishes.parquet    a row per job: its wishes for a run (value null: no wishes), if any
+    apart.parquet     a row per job: factor on the run times of its gangs spread over several racks, if any
 
-A job's service, the nodes that its stages may use (`places`) and what distance to input costs were not kept.
+A job's service, the nodes open to its stages (`places`) and the cost of distance from input were not kept.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ _TABLES: Final = {"jobs.parquet": _JOBS, "stages.parquet": _STAGES, "history.par
 
 
 def columns(files: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The tables among the files of a folder, and those that each has, with the types of their columns."""
+    """The tables among the files of a folder, each with the types of its columns."""
     return _TABLES | {name: kinds for name, kinds in _EXTRAS.items() if name in files}
 
 
 def jobs(tables: Mapping[str, pl.DataFrame]) -> Iterator[WorkloadJob]:
-    """The jobs of these tables. Raises ValueError where one does not go with another."""
+    """The jobs of the tables. Raises ValueError for tables that contradict each other."""
     stages: list[list[Stage]] = []
     runtimes: list[list[RunTimes]] = []
     rows = tables["jobs.parquet"].rows()
@@ -136,7 +136,7 @@ def jobs(tables: Mapping[str, pl.DataFrame]) -> Iterator[WorkloadJob]:
 
 
 def history(tables: Mapping[str, pl.DataFrame]) -> Iterator[PastJob]:
-    """The earlier runs of these tables."""
+    """The earlier runs of the tables."""
     for name, submitted, finished, tasks, means, user, app, demand in tables["history.parquet"].iter_rows():
         yield PastJob(
             name=name,
@@ -156,7 +156,7 @@ def _wishes(prefer: Any, value: Any, budget_ms: Any) -> Wishes | None:
 
 
 def _extra(tables: Mapping[str, pl.DataFrame], name: str, jobs: int) -> list[tuple[Any, ...]]:
-    """The rows of a table that may be left out, one per job."""
+    """The rows of a table, a row per job; empty rows for an absent table."""
     rows = tables[name].rows() if name in tables else [((),) * len(_EXTRAS[name])] * jobs
     if len(rows) != jobs:
         raise ValueError(f"{name} has {len(rows)} rows for {jobs} jobs")
@@ -164,7 +164,7 @@ def _extra(tables: Mapping[str, pl.DataFrame], name: str, jobs: int) -> list[tup
 
 
 def _with_edges(above: list[int], stage: int, columns: tuple[Any, ...]) -> tuple[int | Edge, ...]:
-    """The parents of a stage, with the edges to those of which more than the index was stored."""
+    """The parents of a stage: an edge where more than the index was stored."""
     rows = zip(*columns, strict=True)
     written = {
         row[1]: msgspec.convert(dict(zip(_EDGE_FIELDS, row[1:], strict=True)), Edge) for row in rows if row[0] == stage
@@ -173,7 +173,7 @@ def _with_edges(above: list[int], stage: int, columns: tuple[Any, ...]) -> tuple
 
 
 def _placed(stages: list[Stage], hosts: Sequence[Sequence[Sequence[str]]], gangs: Sequence[int]) -> Iterator[Stage]:
-    """Stages with the nodes that their tasks ask for, where anything is said of them, and which start together."""
+    """Stages with the nodes asked for by their tasks, and with their gangs."""
     for number, stage in enumerate(stages):
         asked = tuple(tuple(names) for names in hosts[number]) if hosts else ()
         gang = number in gangs

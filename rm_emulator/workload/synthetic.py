@@ -1,18 +1,18 @@
 """Workloads like the three of the SLearn paper (Jajoo et al., NSDI 2022), from named knobs.
 
-A workload is a set of recurring jobs (names) that run a few times each. What one run takes is drawn in
-three layers, because the paper measures three different things:
+A workload is a set of recurring jobs (names) with a few runs each. The run times of a run are drawn in three layers,
+as the paper measures three different things:
 
-- a name has a usual mean task run time, and its history one that may be longer (`drifted`, `drift`): jobs
-  got shorter between the two halves of the traces, as 3Sigma over-estimates 59.8 % of them, by 899 % on
-  average (paper, Table 10);
-- a run differs from the usual by `jitter`, and now and then (`outliers`) it is much longer, by as much as
-  gives the name's history its variation over time (Table 4);
+- a name has a usual mean task run time, and its history perhaps a longer mean (`drifted`, `drift`): jobs got shorter
+  between the two halves of the traces, since 3Sigma over-estimates 59.8 % of the jobs, by 899 % on average (paper,
+  Table 10);
+- a run differs from the usual by `jitter`, and now and then (`outliers`) is much longer, by as much as gives the
+  name's history its variation over time (Table 4);
 - the tasks of a run differ from its mean by the name's variation over space (Table 4).
 
-Names, widths, levels and variations are spread evenly over the jobs (one draw per stratum), so that the
-shares of Table 8 hold for every seed. Of many random orders of arrival the first one is taken whose
-windows come near Table 5. `python -m studies.presets` prints all of it beside the paper.
+Names, widths, levels and variations are spread evenly over the jobs (a draw per stratum), so that the
+shares of Table 8 hold for every seed. Of many random orders of arrival the first order with windows near Table 5 is
+taken. `python -m studies.presets` prints all figures next to the paper's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NEAR: Final = 0.04
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Knobs of the generator. Widths are those on 150 slots; run times are seconds at node speed 1."""
+    """Knobs of the generator. Widths hold on 150 slots; run times are seconds at node speed 1."""
 
     window_load: Annotated[float, Meta(gt=0, description="mean load, unless another one is asked for")]
     window_p50: Annotated[float, Meta(gt=0, description="median load of 1000 s windows at that mean")]
@@ -228,28 +228,33 @@ PRESETS: Final[Mapping[str, Preset]] = {
 
 
 class _Names(NamedTuple):
-    """The recurring jobs as arrays of shape (names,).
-
-    runs: in the workload. task_ms: usual mean task run time, past_ms: that of the history.
-    time_cov, space_cov: variations; new: without history; app, user: numbers; memory: MiB.
-    """
+    """The recurring jobs as arrays of shape (names,)."""
 
     runs: Ints
+    """Number of runs in the workload."""
     tasks: Ints
     task_ms: Floats
+    """Usual mean task run time."""
     past_ms: Floats
+    """Usual mean task run time in the history."""
     time_cov: Floats
+    """Variation over time."""
     space_cov: Floats
+    """Variation over space."""
     new: Flags
+    """Whether the name has no history."""
     app: Ints
+    """Number of the app."""
     user: Ints
+    """Number of the user."""
     memory: Ints
+    """MiB."""
 
 
 def spec(preset: str, knobs: Mapping[str, Any] | None = None) -> Preset:
     """The knobs of a preset, with some of them changed.
 
-    Raises UnknownName for a preset, and InvalidParameters that names the knob, the value and what is accepted.
+    Raises UnknownName for a preset, and InvalidParameters with the knob, the value and the accepted values.
     """
     if preset not in PRESETS:
         raise UnknownName("preset", preset, PRESETS)
@@ -275,10 +280,10 @@ def generate(
     seed: int = 1,
     history: bool = True,
 ) -> Workload:
-    """A workload of single-stage jobs with the true run time of each task, and the history before it.
+    """A workload of single-stage jobs with the true run time of each task, and the history before.
 
     preset: a name of PRESETS, or knobs. load: all work over slots x arrival span, reached exactly by
-    stretching the arrivals; None: the preset's. slots: widths grow with it (jobs of one task stay at one).
+    stretching the arrivals; None: the preset's. slots: widths grow in proportion (jobs of a single task stay so).
     Another load changes the times of arrival and nothing else. history: with past jobs, at negative times.
     Raises UnknownName for a preset, InvalidParameters for impossible numbers.
     """
@@ -347,7 +352,7 @@ def _names(knobs: Preset, jobs: int, slots: int, seed: int) -> _Names:
 
 
 def _run_counts(knobs: Preset, jobs: int) -> Ints:
-    """Runs of each name: at least one, the rest by Zipf's law with the largest remainders rounded up."""
+    """Runs of each name: at least 1, the rest by Zipf's law with the largest remainders rounded up."""
     names = max(1, round(jobs / knobs.runs_per_name))
     weights = np.arange(1, names + 1, dtype=np.float64) ** -knobs.popularity
     ideal = weights / weights.sum() * (jobs - names)
@@ -366,7 +371,7 @@ def _drift(knobs: Preset, quantile: Floats) -> Floats:
 
 
 def _apps(knobs: Preset, past_ms: Floats, seed: int) -> Ints:
-    """App number of each name: names of one app have similar run times, up to the noise."""
+    """App number of each name: names of the same app have similar run times, up to the noise."""
     level = _ranks(past_ms) / len(past_ms)
     rank = _ranks(level + knobs.app_noise * (_draw(seed, "app", len(past_ms)) - 0.5))
     app: Ints = rank * _groups(len(rank), knobs.names_per_app) // len(rank)
@@ -420,8 +425,8 @@ def _runs(knobs: Preset, names: _Names, longer: Floats, seed: int) -> tuple[Ints
 def _order(knobs: Preset, work: Ints, slots: int, seed: int) -> tuple[Ints, Floats]:
     """Order in which the runs arrive, and arrival times as fractions of the span, both of shape (jobs,).
 
-    The first of at most 400 random ones whose windows have the wanted mean, P50 and P90 within 4 %, else the
-    nearest; each tries its own burstiness, within 30 % of the knob.
+    The first of at most 400 random orders with the wanted mean, P50 and P90 of windows within 4 %, else the nearest.
+    Each order tries its own burstiness, within 30 % of the knob.
     """
     jobs, total = len(work), int(work.sum())
     best: tuple[float, Ints, Floats] | None = None
@@ -450,7 +455,7 @@ def _order(knobs: Preset, work: Ints, slots: int, seed: int) -> tuple[Ints, Floa
 
 
 def _tide(knobs: Preset, jobs: int, draws: Floats) -> Floats:
-    """Factor on the gap before each job that stays the same for `tide_jobs` jobs: the load comes and goes."""
+    """Factor on the gap before each job, the same for `tide_jobs` jobs: the load comes and goes."""
     level = np.exp(knobs.tide * ndtri(np.maximum(draws, 2**-53)))
     factor: Floats = level[(np.arange(jobs) / knobs.tide_jobs).astype(np.int64)]
     return factor
@@ -470,7 +475,7 @@ def _in_storm(knobs: Preset, jobs: int, draws: Floats) -> Floats:
 
 
 def _arrivals(at: Floats, work_ms: int, slots: int, load: float) -> Ints:
-    """Whole ms for fractions of the span that gives the load."""
+    """Arrivals in whole ms, from fractions of the span with the load."""
     return np.rint(at * (work_ms / (slots * load))).astype(np.int64)
 
 
@@ -517,7 +522,7 @@ def _past_jobs(knobs: Preset, names: _Names, task_ms: Floats, seed: int) -> tupl
 
 
 def _spread(seed: int, purpose: str, weights: Ints) -> Floats:
-    """One quantile in (0, 1) per item that together cover the interval evenly by weight, in random order."""
+    """Quantiles in (0, 1), a quantile per item, that cover the interval evenly by weight, in random order."""
     draws = keyed.generator(seed, f"synthetic {purpose}").random(2 * len(weights))
     order = np.argsort(draws[: len(weights)], kind="stable")
     ahead = np.cumsum(weights[order])

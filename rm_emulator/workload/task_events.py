@@ -103,7 +103,7 @@ class TaskEvents(Log):
             self._users[job] = user
 
     def jobs(self, names: Mapping[str, Names], *, source: str, assumed: Iterable[str]) -> Trace:
-        """The jobs of these events. Raises TraceError as `trace` does."""
+        """The jobs of the events. Raises TraceError as `trace` does."""
         sizes = machine_steps(self._options, "cpu", "memory")
         made = (self._job(job, names, sizes) for job in self._jobs)
         machine = f"{self._options.machine_cpu} cores and {self._options.machine_memory}"

@@ -1,8 +1,8 @@
 """Workloads of recurring TPC-H jobs with measured Spark task durations (see `profiles`).
 
-The name of a job is its query, and the amount of data differs from run to run: a predictor that goes by
-history has to generalise, one that samples does not. The summary of the measurements that ships with the
-package is made from the full profiles by
+The name of a job is its query, and the amount of data differs from run to run: a predictor on history
+has to generalise, a predictor on samples does not. The summary of the measurements in the package is made from the full
+profiles by
 
     python -m rm_emulator.workload.tpch PROFILES [OUTPUT]
 """
@@ -95,11 +95,11 @@ class TpchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def generate(settings: TpchSettings, *, seed: int, profiles: TpchProfiles | None = None) -> Workload:
-    """The workload that the settings and the seed describe.
+    """The workload of the settings and the seed.
 
-    profiles: already loaded ones; else those that `settings.profiles` names. The engine needs the same to
-    run `waves` (`load_profiles(settings.profiles)`).
-    Raises InvalidParameters that names the setting, and TraceError for unreadable profiles.
+    `profiles`: loaded profiles; by default loaded from `settings.profiles`. The engine needs the same profiles to run
+    `waves` (`load_profiles(settings.profiles)`).
+    Raises InvalidParameters with the wrong setting, and TraceError for unreadable profiles.
     """
     measured = load_profiles(settings.profiles) if profiles is None else profiles
     _check(settings, measured)
@@ -129,7 +129,7 @@ def generate(settings: TpchSettings, *, seed: int, profiles: TpchProfiles | None
 
 
 def _check(settings: TpchSettings, profiles: TpchProfiles) -> None:
-    """Raise InvalidParameters for what the types cannot say."""
+    """Raise InvalidParameters for mistakes beyond the types."""
     if settings.jobs is not None and settings.jobs < 1:
         raise InvalidParameters(f"tpch: jobs is {settings.jobs} (at least 1, or null for every query and size once)")
     for name in ("queries", "sizes"):
@@ -211,10 +211,10 @@ def _runtimes(
 
 
 def _draw(profiles: TpchProfiles, job: JobProfile, stage: int, level: int, generator: np.random.Generator) -> list[int]:
-    """One duration per task of a stage, ms.
+    """A duration per task of a stage, ms.
 
-    Every task draws from all waves alike: were the first tasks the slow ones of the first wave, pilots, which
-    are the first, would mislead.
+    Every task draws from all waves alike: with the slow durations of the first wave for the first tasks, pilots (the
+    first tasks) would mislead.
     """
     pool = profiles.pooled(job.key, stage, level)
     picks = (generator.random(job.stages[stage].tasks) * len(pool)).astype(np.int64)
@@ -259,7 +259,7 @@ def _job(
 
 
 def _drawn(demand: Vector, draws: Sequence[int], seed: int, job_id: str, stage: int) -> Vector:
-    """The demand with some resources drawn from (0, 1] of what stands there, in whole steps."""
+    """The demand with the resources of `draws` drawn from (0, 1] of their amounts, in whole steps."""
     parts = list(demand)
     for resource in draws:
         part = 1 - keyed.uniform(seed, "tpch-demand", job_id, stage, resource)
@@ -317,7 +317,7 @@ def _critical_path_ms(job: JobProfile, means: Sequence[float], level: int) -> in
 def _main(profiles: Path, output: Path | None = None) -> None:
     """Summarise full TPC-H profiles (the released folder or a JSON file of them).
 
-    OUTPUT is the file that ships with the package when it is left out.
+    Without OUTPUT, the summary in the package is written.
     """
     target = output or Path(str(resources.files("rm_emulator.workload"))) / "data" / BUILTIN
     summary = summarise(profiles, target)

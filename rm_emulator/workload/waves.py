@@ -1,8 +1,8 @@
 """Run times from measured waves: how long a Spark task takes by wave and by number of executors.
 
-A task that is the first on a new executor (`fresh`) starts a JVM and loads classes; the first task of a
-stage on an executor that the job already had (`first`) still warms up; later ones (`rest`) run warm. Each
-of the three was measured at several levels of parallelism (5, 10, 20, ... executors), because tasks of a
+The first task on a new executor (`fresh`) starts a JVM and loads classes; the first task of a
+stage on a known executor of the job (`first`) still warms up; later tasks (`rest`) run warm. Each of the
+three was measured at several levels of parallelism (5, 10, 20, ... executors), because tasks of a
 job on many executors compete for disk and network.
 
 Source of the rules: Decima (SIGCOMM 2019), section 6.2, as released in hongzimao/decima-sim:
@@ -10,8 +10,8 @@ spark_env/node.py (choice of level and wave), spark_env/job_generator.py (cleani
 spark_env/job_dag.py (intervals between levels). Where the released code would stop because nothing was
 measured, a nearest measurement is taken instead; each such place says so.
 
-Nothing here keeps state: a draw is a pure function of two uniform numbers per task, so two policies that
-meet the same task at the same wave and level meet the same run time.
+Nothing here keeps state: a draw is a pure function of two uniform numbers per task, so two policies meet the same run
+time for the same task at the same wave and level.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TOP: Final = LEVELS[-1]
 
 
 def _choices(*, inverted: bool) -> list[tuple[int, int, float]]:
-    """For 0..100 executors: index of the level below, index of the level above, probability of the one below."""
+    """For 0..100 executors: index of the level below, index of the level above, probability of the level below."""
     choices: list[tuple[int, int, float]] = []
     for executors in range(_TOP + 1):
         above = next(i for i, level in enumerate(LEVELS) if level >= executors)
@@ -49,9 +49,9 @@ _INTERPOLATED: Final = _choices(inverted=False)
 
 
 def without_fresh(first: Sequence[int], fresh: Iterable[int]) -> list[int]:
-    """The first-wave durations of one level that are not fresh ones, in their order.
+    """The first-wave durations of a level without the fresh durations, in their order.
 
-    The released first-wave lists contain the fresh durations too; each fresh duration takes away one equal
+    The released first-wave lists contain the fresh durations too; each fresh duration takes away an equal
     first-wave duration (job_generator.py: pre_process_task_duration).
     """
     left = Counter(fresh)
@@ -65,9 +65,9 @@ def without_fresh(first: Sequence[int], fresh: Iterable[int]) -> list[int]:
 
 
 def filled(first: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
-    """First-wave durations per level, an empty level filled from the next lower one that is not empty.
+    """First-wave durations per level, an empty level filled from the next lower level with durations.
 
-    Levels below the lowest non-empty one stay empty, as released.
+    Levels below the lowest level with durations stay empty, as released.
     """
     last: Sequence[int] = ()
     full: dict[int, Sequence[int]] = {}
@@ -78,14 +78,14 @@ def filled(first: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
 
 
 class StageWaves:
-    """The measured run times of one stage, ready to be drawn from in about a third of a microsecond.
+    """The measured run times of a stage, ready for draws in about a third of a microsecond each.
 
-    fresh, first, rest: ms per level (number of executors); `first` without the fresh ones (`without_fresh`),
-        not yet `filled`. The keys of `first` say which levels were measured.
-    warmup_ms: added to a first-wave duration that stands in for a fresh one.
+    fresh, first, rest: ms per level (number of executors); `first` without fresh durations (`without_fresh`),
+        not yet `filled`. The keys of `first` are the measured levels.
+    warmup_ms: added to a first-wave duration in place of a fresh duration.
     inverted: choose between two levels as the released code does; False interpolates.
-    rough_ms: mean over all waves and levels after cleaning, if known (a summary keeps the exact one); else
-        computed here. What the released code takes for a task's duration until it is scheduled.
+    rough_ms: mean over all waves and levels after cleaning, if known (a summary keeps the exact mean); else
+        computed here. The released code's duration of a task before the task is scheduled.
     scale: factor on every duration; none falls below 1 ms.
 
     Raises ValueError when nothing at all was measured.
@@ -119,12 +119,12 @@ class StageWaves:
         self.rough_ms: float = mean_of(new, known, warm) if rough_ms is None else rough_ms * scale
 
     def duration(self, u_level: float, u_pick: float, executors: int, wave: Wave) -> int:
-        """Run time in ms of one task.
+        """Run time in ms of a task.
 
         u_level, u_pick: the task's two uniform numbers in [0, 1) (see `TaskDraws`).
-        executors: attached to the job, the one that takes the task included; >= 1.
-        wave: 'fresh' when the executor has not run a task of this job, 'rest' when its previous task was of
-            this stage, 'first' otherwise.
+        executors: attached to the job, with the executor of the task; >= 1.
+        wave: 'fresh' for an executor without an earlier task of the job, 'rest' after a task of the same stage, 'first'
+            otherwise.
         """
         below, above, share = self._choices[executors if executors < _TOP else _TOP]
         durations = self._tables[wave][below if u_level < share else above]
@@ -146,10 +146,10 @@ def _scaled(wave: Mapping[int, Sequence[int]], scale: float) -> dict[int, list[i
 def _lists(
     fresh: list[int], first: list[int], rest: list[int], warmup_ms: int
 ) -> tuple[list[int], list[int], list[int]] | None:
-    """What each wave draws from at one level; None when nothing was measured there.
+    """The durations for draws of each wave at a level; None without measurements.
 
-    The order of fall-backs is the released one; a rest wave that stands in for a missing fresh or first wave
-    is ours (the released code would fail).
+    The order of fall-backs is as released; a rest wave in place of a missing fresh or first wave is ours (the released
+    code would fail).
     """
     if not (fresh or first or rest):
         return None
@@ -159,10 +159,9 @@ def _lists(
 
 
 def _at(drawn: Mapping[int, list[int]], level: int, measured: Sequence[int]) -> list[int]:
-    """The durations for `level`: its own, or those of the largest level when it was not measured (as released).
+    """The durations for `level`: its own, or for a level without measurements the largest level's (as released).
 
-    A level that was measured but left nothing to draw takes the next lower level that did, else the next
-    higher (ours).
+    A measured level without durations left takes the next lower level with durations, else the next higher (ours).
     """
     if level not in measured:
         level = measured[-1]
@@ -173,9 +172,9 @@ def _at(drawn: Mapping[int, list[int]], level: int, measured: Sequence[int]) -> 
 
 
 class TaskDraws:
-    """The uniform numbers of one stage's tasks, keyed by (seed, job, stage, index, attempt) and nothing else.
+    """The uniform numbers of a stage's tasks, keyed by (seed, job, stage, index, attempt) and nothing else.
 
-    First attempts are drawn as one block when the stage appears, later attempts one by one.
+    First attempts are drawn as a block when the stage appears, later attempts one by one.
     """
 
     __slots__ = ("_job", "_level", "_pick", "_seed", "_stage")
@@ -187,7 +186,7 @@ class TaskDraws:
         self._pick: list[float] = block[1].tolist()
 
     def of(self, index: int, attempt: int = 0) -> tuple[float, float]:
-        """(u_level, u_pick) of one attempt (0 is the first) of task `index`."""
+        """(u_level, u_pick) of an attempt (0 is the first) of task `index`."""
         if attempt == 0:
             return self._level[index], self._pick[index]
         ids = (self._job, self._stage, index, attempt)
@@ -198,7 +197,7 @@ class TaskDraws:
 
 
 class TaskDurations:
-    """Run times of the tasks of one stage of one job: a measured stage and this job's draws."""
+    """Run times of the tasks of a job's stage: a measured stage and the job's draws."""
 
     __slots__ = ("_choices", "_level", "_pick", "_tables", "draws", "waves")
 
@@ -208,7 +207,7 @@ class TaskDurations:
         self._level, self._pick = draws._level, draws._pick
 
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
-        """Run time of one attempt of task `index`; executors and wave as in `StageWaves.duration`."""
+        """Run time of an attempt of task `index`; executors and wave as in `StageWaves.duration`."""
         if attempt:
             return self.waves.duration(*self.draws.of(index, attempt), executors, wave)
         # What `StageWaves.duration` does, written out: this is asked once per task, and calls cost more than work.

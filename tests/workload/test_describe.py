@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from pathlib import Path
 
 import msgspec
@@ -95,6 +96,40 @@ def test_submission_day_and_hour_are_features() -> None:
 def test_an_unknown_feature_is_refused() -> None:
     with pytest.raises(ValueError, match=r"unknown feature 'nmae' .known: name, user"):
         describe.cov_over_time(workload(), ["nmae"])
+
+
+def plain_cov_over_time(found: Workload, feature: str) -> list[float | None]:
+    """By the definition, a list of means for each value: population deviation over mean of at least two of them."""
+    covs: list[float | None] = []
+    for index, entry in enumerate(found.jobs):
+        value = getattr(entry.job, feature)
+        earlier = found.history or found.jobs[:index]
+        means = [
+            past.stages[0][1] if isinstance(past, PastJob) else describe.mean_task_ms(past) or 0.0
+            for past in earlier
+            if value and getattr(past if isinstance(past, PastJob) else past.job, feature) == value
+        ]
+        covs.append(statistics.pstdev(means) / statistics.fmean(means) if len(means) > 1 else None)
+    return covs
+
+
+RUNS = st.lists(st.tuples(st.sampled_from(["", "a", "b"]), st.integers(1, 10**7)), max_size=12)
+
+
+@given(RUNS, RUNS)
+def test_time_cov_is_what_plain_lists_give(runs: list[tuple[str, int]], before: list[tuple[str, int]]) -> None:
+    jobs = [job(at, Fixed(ms), name=name) for at, (name, ms) in enumerate(runs)]
+    found = workload(*jobs, history=tuple(past(float(ms), name=name) for name, ms in before))
+    assert describe.cov_over_time(found, ["name"]) == [
+        None if cov is None else pytest.approx(cov, abs=1e-7) for cov in plain_cov_over_time(found, "name")
+    ]
+
+
+def test_equal_run_times_have_no_variation_at_all() -> None:
+    jobs = [job(at, Drawn(0.1, 0.0)) for at in range(4)]
+    assert describe.cov_over_time(workload(*jobs), ["name"]) == [None, None, 0.0, 0.0]
+    history = tuple(past(0.1) for _ in range(3))
+    assert describe.cov_over_time(workload(jobs[0], history=history), ["name"]) == [0.0]
 
 
 def test_windows_slide_from_the_first_arrival_to_the_last() -> None:

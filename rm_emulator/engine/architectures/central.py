@@ -11,10 +11,10 @@ from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
 
 @architectures.register("central", source="Omega (EuroSys 2013), section 3.1")
 class Central(Thinking):
-    """Omega's monolithic scheduler (Schwarzkopf et al., EuroSys 2013, section 3.1): one queue, and nobody else.
+    """Omega's monolithic scheduler (Schwarzkopf et al., EuroSys 2013, section 3.1): a single scheduler with one queue.
 
-    With one path it thinks about all jobs alike, with several about each kind for a time of its own. It hears of all
-    that happens while it thinks, so what it places is placed on the cluster as it is then.
+    With one path all jobs have the same think times, with several paths each kind of job has its own. The scheduler
+    hears of all facts during an attempt, and places tasks on the cluster as of the attempt's end.
     """
 
     hears = True
@@ -22,14 +22,15 @@ class Central(Thinking):
 
     def __init__(self, engine: Simulation) -> None:
         super().__init__(engine)
+        # Looked up once for each job: a path is asked for in each attempt.
         self._paths = {source.job.id: self.settings.path(source.job) for source in engine.workload.jobs}
 
     @property
     def thinkers(self) -> tuple[Thinker, ...]:
-        """See Thinking."""
+        """The only scheduler."""
         return (Thinker(name="all"),)
 
     def think_ms(self, scheduler: ThinkingScheduler, job: str) -> int:
-        """See Thinking."""
+        """Think time by the path of the job, ms."""
         path = self._paths[job]
         return path.t_job_ms + path.t_task_ms * scheduler.asked

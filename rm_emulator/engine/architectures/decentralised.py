@@ -1,4 +1,4 @@
-"""Architecture `decentralised`: messages between schedulers and workers, and nothing that sees the cluster."""
+"""Architecture `decentralised`: messages between schedulers and workers, without any view of the cluster."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _NEVER: Final = frozenset({Reason.TOO_LARGE, Reason.NO_NODE_MATCHES, Reason.NO_N
 
 @architectures.register("decentralised", source="Sparrow (SOSP 2013)")
 class Decentralised(Profile):
-    """Sparrow (SOSP 2013): every message takes the same time, and what has arrived is acted upon at once.
+    """Sparrow (SOSP 2013): every message takes the same time, and is acted upon at its arrival.
 
-    At one instant tasks end first (workers as they were declared), then messages are heard in the order in which they
-    were sent, then jobs that have come are looked at, one after the other.
+    At each instant tasks end first (workers in the order of declaration), then messages are heard in the order of
+    sending, then new jobs are looked at in turn.
     """
 
     offers = "cycle"
@@ -45,18 +45,19 @@ class Decentralised(Profile):
         settings = engine.config.architecture
         assert isinstance(settings, Settings)
         self._delay = settings.message_ms
-        self._under_way: deque[Event] = deque()  # what is sent, as it will be heard
-        self._ends: dict[int, list[Container]] = {}  # what ends when
+        self._under_way: deque[Event] = deque()  # messages sent and not heard yet
+        self._ends: dict[int, list[Container]] = {}  # tasks by the time of their end, ms
         self._given_up: dict[str, Master] = {}
         engine.obeys[Send] = self._send
+        # Ends of an instant are sorted by worker, whatever the order of starts: runs are then comparable.
         engine.at_end = self._at_end
         engine.obeys[Hold] = self._held
 
     @classmethod
     def settled(cls, config: EngineConfig, workload: Workload) -> EngineConfig:
-        """The nodes with their slots: as many as were asked for, or as tasks fit, of whichever stage fewest do.
+        """Give the nodes their slots: as set, or as many as fit of the stage that fits least often.
 
-        Raises ValueError where more were asked for than fit.
+        Raises ValueError for a setting beyond the room of a node.
         """
         settings = config.architecture
         assert isinstance(settings, Settings)
@@ -79,8 +80,9 @@ class Decentralised(Profile):
         self._post(Delivered(self.engine.calendar.now + self._delay, decision.message))
 
     def _post(self, fact: Event) -> None:
-        """Put a message on its way. Every message takes equally long, so messages arrive in the order of sending."""
+        """Put a message on its way. All messages take equally long, so messages arrive in the order of sending."""
         line = self._under_way
+        # One calendar entry for all messages of an instant: there are many probes for each job.
         if not line or line[-1].at < fact.at:
             self.engine.calendar.at(fact.at, BEAT, 1, self._arrive)
         line.append(fact)
@@ -89,20 +91,20 @@ class Decentralised(Profile):
         line, now, tell = self._under_way, self.engine.calendar.now, self.engine.tell
         while line and line[0].at == now:
             tell(line[0])
-            line.popleft()  # only now, so that what is sent meanwhile without a delay is heard in this turn
+            line.popleft()  # only now, so that a message without delay sent meanwhile is heard in this turn
 
     def arrived(self, job: Master) -> None:
-        """See Profile. A job is looked at when no message of the instant is left."""
+        """Look at a new job once no message of the instant is left."""
         now = self.engine.calendar.now
         self.engine.calendar.at(now, TICK, job.number, self.engine.tell, JobChanged(now, job.name, tuple(job.roots)))
 
     def stage_ended(self, job: Master, stage: int) -> None:
-        """See Profile. The job's scheduler hears of it by a message, and looks for workers for what follows."""
+        """Tell the job's scheduler by a message; the scheduler looks for workers for the next stages."""
         if opened := job.opened(stage):
             self._post(JobChanged(self.engine.calendar.now + self._delay, job.name, tuple(opened)))
 
     def _held(self, hold: Hold) -> None:
-        """A job of which a stage fits no worker is given up: nothing more of it starts."""
+        """Give up a job with a stage that fits no worker: no further task of the job starts."""
         engine = self.engine
         if hold.reason in _NEVER and hold.job not in self._given_up:
             why = engine.control.explain(hold.job).reasons[0].sentence
@@ -111,17 +113,18 @@ class Decentralised(Profile):
             self.finish_if_over(job)
 
     def finish_if_over(self, job: Master) -> None:
-        """See Profile. A job that was given up is over when nothing of it runs."""
+        """End the job; a job that was given up ends with its last running task."""
         if job.name not in self._given_up:
             super().finish_if_over(job)
         elif not job.state.running:
             del self._given_up[job.name], self.engine.jobs[job.name]
             self.engine.record.job(containers.result(job, None))
+            # The end of the run waits for batch jobs alone.
             if not job.lasts:
                 self.engine.one_is_over()
 
     def _at_end(self, when: int, rank: int, key: int, callback: Callable[[Any], object], value: Any = None) -> None:
-        """Tasks that end at one instant are one entry of the calendar; workers in the order of their declaration."""
+        """Enter the ends of an instant as a single entry of the calendar, workers in the order of declaration."""
         there = self._ends.get(when)
         if there is None:
             self._ends[when] = [value]
@@ -134,15 +137,15 @@ class Decentralised(Profile):
             over(container)
 
     def ended(self, container: Container) -> bool:
-        """See Profile. The worker hears of it at once."""
+        """Let the worker hear of the end at once."""
         self.engine.count(container)
         self.engine.tell_end(container)
         return False  # nothing is ever on offer
 
     def offer(self) -> None:
-        """See Profile. Nothing is ever on offer: workers take what waits with them."""
+        """Offer nothing: workers take tasks from their own queues."""
 
 
 def _times(demand: Vector, room: Vector) -> int:
-    """How often a demand fits."""
+    """How often a demand fits into the room of a node."""
     return min((there // part for part, there in zip(demand, room, strict=True) if part), default=0)

@@ -14,9 +14,9 @@ from schedulers.core.decisions import Place
 class SharedState(Thinking):
     """Omega (Schwarzkopf et al., EuroSys 2013, section 3.4): private copies of the cluster, transactional commits.
 
-    A claim is held against the node as it was when it was copied for this job. The public simulator compares counters
-    of single claims (google/cluster-scheduler-simulator), so that there a second claim on a node may pass where the
-    first does not.
+    A claim is compared with the node as of the copy for this job. The public simulator compares counters of single
+    claims (google/cluster-scheduler-simulator), so that there a second claim on a node may pass after a refused first
+    claim.
     """
 
     settings: Settings
@@ -29,32 +29,34 @@ class SharedState(Thinking):
 
     @property
     def thinkers(self) -> tuple[Thinker, ...]:
-        """See Thinking."""
+        """The schedulers of the settings."""
         return self.settings.thinkers
 
     def look(self, scheduler: ThinkingScheduler) -> None:
-        """See Thinking. It copies what is free."""
+        """Copy the free room of nodes changed by others."""
         scheduler.copied = self._commits
         self.show(scheduler, scheduler.stale, self.free)
+        # Only stale nodes are copied: a copy of all nodes for each attempt would be slow.
         scheduler.stale.clear()
 
     def changed(self, node: int, by: int) -> None:
-        """See Thinking. What it does itself a scheduler knows."""
+        """Mark the node as stale for all other schedulers; a scheduler knows its own changes."""
         for scheduler in self.schedulers:
             if scheduler.number != by:
                 scheduler.stale[node] = None
 
     def is_enough(self, scheduler: ThinkingScheduler, chosen: list[Place]) -> bool:
-        """See Thinking."""
+        """Whether all tasks found a node, or the commit may be in parts."""
         return self.settings.commit == "incremental" or len(chosen) == scheduler.asked
 
     def refused(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
-        """See Thinking."""
+        """Refused claims: by conflict, and all claims for a commit as a whole."""
         against = self._newer if self.settings.conflict == "sequence" else self._too_large
         refused = against(scheduler, claims)
         if refused and self.settings.commit == "all_or_nothing":
             refused = claims
         self._commits += 1
+        # A refused commit counts too, but leaves no mark on nodes: only placements conflict.
         gone = {claim.container for claim in refused}
         for claim in claims:
             if claim.container not in gone:
@@ -62,11 +64,11 @@ class SharedState(Thinking):
         return refused
 
     def _newer(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
-        """Claims on nodes where anybody has placed anything since they were copied."""
+        """Claims on nodes with any placement after the copy."""
         return [claim for claim in claims if self._last[self.index[claim.node]] > scheduler.copied]
 
     def _too_large(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
-        """Claims for which there is too little room, earlier ones of this commit counted."""
+        """Claims with too little room, after the earlier claims of this commit."""
         left: dict[int, list[int]] = {}
         found = []
         for claim in claims:

@@ -15,31 +15,32 @@ from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
 class TwoLevel(Thinking):
     """Mesos, as Omega is compared with it (EuroSys 2013, section 3.3): offers to frameworks, locked while they think.
 
-    Whenever anything is free that nobody was offered, all of it is offered to one framework: of those that are idle and
-    have a job, the one whose tasks hold the least (dominant share, DRF). The offer is all that it sees. What it has not
-    used when it has thought is free again.
+    All free room not on offer is offered to a single framework: of the idle frameworks with a job, the framework with
+    the least held (dominant share, DRF). The framework sees the offer alone. Unused room is free again at the end of
+    the attempt.
     """
 
     settings: Settings
 
     def __init__(self, engine: Simulation) -> None:
         super().__init__(engine)
-        self._locks: dict[int, dict[int, list[int]]] = {}  # by framework what it was offered, by node
-        self._shown = [list(free) for free in self.free]  # by node what nobody holds or was offered
+        self._locks: dict[int, dict[int, list[int]]] = {}  # offers by framework, then by node
+        self._shown = [list(free) for free in self.free]  # by node the amounts neither held nor on offer
         self._open = {index: None for index in range(len(self.free)) if self._is_open(index)}
 
     @property
     def thinkers(self) -> tuple[Thinker, ...]:
-        """See Thinking."""
+        """The frameworks of the settings."""
         return self.settings.thinkers
 
     def next_to_think(self) -> Iterator[ThinkingScheduler]:
-        """See Thinking."""
+        """Frameworks in the order of dominant shares, while room is left to offer."""
         while self._open and (wanting := [scheduler for scheduler in self.schedulers if scheduler.wants]):
+            # A generator: each offer takes room, so the next framework is chosen after the offer.
             yield min(wanting, key=lambda scheduler: self.control.share(scheduler.number))
 
     def look(self, scheduler: ThinkingScheduler) -> None:
-        """See Thinking. It is offered all that is free, and sees nothing else."""
+        """Offer all free room to the framework, and show nothing else."""
         offer = {index: list(self._shown[index]) for index in self._open}
         nothing = [0] * len(self.free[0])
         seen = [offer.get(index, nothing) for index in range(len(self.free))]
@@ -49,12 +50,12 @@ class TwoLevel(Thinking):
             self.changed(index, scheduler.number)
 
     def finished(self, scheduler: ThinkingScheduler) -> None:
-        """See Thinking. What it did not use is free again."""
+        """Free the unused room of the offer."""
         for index in self._locks.pop(scheduler.number):
             self.changed(index, scheduler.number)
 
     def changed(self, node: int, by: int) -> None:
-        """See Thinking."""
+        """Settle the room of the node held by nobody and offered to nobody."""
         shown = list(self.free[node])
         for lock in self._locks.values():
             for r, amount in enumerate(lock.get(node, ())):
@@ -66,6 +67,6 @@ class TwoLevel(Thinking):
             self._open.pop(node, None)
 
     def _is_open(self, node: int) -> bool:
-        """Whether some of each resource of the node is free, and nobody was offered it."""
+        """Whether some of each resource of the node is free, and on offer to nobody."""
         room = self.engine.config.nodes[node].room
         return all(there > 0 for there, most in zip(self._shown[node], room, strict=True) if most)

@@ -1,4 +1,4 @@
-"""Features: what a run may have beside the plain life of a task, each a part of its own."""
+"""Features: parts of a run beyond the plain life of a task, each in a module of its own."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ _ALL: Final[tuple[type[Feature], ...]] = (
 
 
 def features_of(engine: Engine) -> list[Feature]:
-    """The features that this run has."""
+    """The features of this run."""
     return [feature(engine) for feature in _ALL if feature.is_in(engine)]

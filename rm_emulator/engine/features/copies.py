@@ -9,7 +9,7 @@ from schedulers.core.decisions import Copy
 
 
 class Copies(Feature):
-    """Tasks that may have several containers; the first that ends counts."""
+    """Tasks with several containers; the first end counts."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -17,20 +17,22 @@ class Copies(Feature):
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
-        """See Feature."""
+        """Whether tasks may have several containers."""
         return engine.control.copies
 
     def _copy(self, decision: Copy) -> None:
-        """One more container is granted to a task."""
+        """Grant a further container to a task."""
         engine = self.engine
         container = engine.contain(decision.container, decision.node, decision.job)
         container.take(decision, container.master, engine.calendar.now, False)
+        # `take` leaves `copy` alone. The record names copies, and their work does not count.
         container.copy = True
         engine.launch(container)
 
     def counts(self, container: Container) -> bool:
-        """See Feature."""
+        """Whether the task was not counted before."""
         task, counted = (container.stage, container.task), container.master.counted
+        # The end of a second copy may be heard before the scheduler has preempted the copy.
         if task in counted:
             return False
         counted.add(task)

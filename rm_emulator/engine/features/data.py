@@ -1,4 +1,4 @@
-"""Data that moves from node to node: a granted task waits in its container for what it takes."""
+"""Data on its way from node to node: a granted task waits in its container for the data."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from rm_emulator.engine.profile import Engine
 
 
 class Data(Feature):
-    """Data of a task's parents, which takes time to its node."""
+    """Data of a task's parents, under way to the task's node for a time."""
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
-        """See Feature."""
+        """Whether data takes time, and a task has a single container."""
         return _moves(engine) and not engine.control.copies
 
     def granted(self, container: Container, at: int) -> int:
-        """See Feature."""
+        """Start once the data has arrived."""
+        # Kept, so that sooner data never lets a container start before its launch.
         container.ready = at
         return max(at, self._arrival(container))
 
     def _arrival(self, container: Container) -> int:
-        """When the data that its task takes is on the container's node."""
+        """Arrival of the task's data on the container's node, ms."""
         job, stage = container.master, container.stage
         if stage == job.own_stage or not job.source.job.stages[stage].takes_data:
             return 0
@@ -31,16 +32,17 @@ class Data(Feature):
 
 
 class DataOfCopies(Data):
-    """Data that any copy of a task may be the first to make: what others wait for is there sooner then."""
+    """Data made first by any copy of a task, and then sooner there for waiting tasks."""
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
-        """See Feature."""
+        """Whether data takes time, and tasks may have several containers."""
         return _moves(engine) and engine.control.copies
 
     def heard(self, job: Master) -> None:
-        """See Feature. A container that starts sooner has a second start on the calendar; the later one is void."""
+        """Enter a second, sooner start for a container with sooner data; the later start is void."""
         engine, now = self.engine, self.engine.calendar.now
+        # Waiting containers of the job alone: data moves inside a job, and started tasks have their data.
         for container in engine.containers.values():
             before = container.arrived_ms
             if container.master is not job or container.started_ms is not None or before is None:
@@ -51,6 +53,6 @@ class DataOfCopies(Data):
 
 
 def _moves(engine: Engine) -> bool:
-    """Whether data takes time and anybody takes data: nobody else waits for any."""
+    """Whether data takes time and any stage takes data: without such a stage no task waits for data."""
     stages = (stage for source in engine.workload.jobs for stage in source.job.stages)
     return engine.config.links is not None and any(stage.takes_data for stage in stages)

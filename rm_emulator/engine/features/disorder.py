@@ -1,4 +1,4 @@
-"""Disorder: facts that are heard late or twice, decisions that take effect late, all seeded."""
+"""Disorder: facts heard late or twice, decisions with a late effect, all seeded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedulers.core.events import Event
 
 
 class Disorder(Feature):
-    """When facts are heard and decisions take effect, drawn in the order of the run."""
+    """Delays of facts and decisions, drawn in the order of the run."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -27,12 +27,13 @@ class Disorder(Feature):
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
-        """See Feature."""
+        """Whether the cluster has disorder."""
         return engine.config.disorder is not None
 
     def deliveries(self) -> list[int]:
-        """Delays in ms at which a fact is heard; 0 is now, two entries a repetition."""
+        """Delays of the hearings of a fact, ms; 0 is now, two entries are a repetition."""
         settings, draw = self._settings, self._draw
+        # Both draws always, so that a probability of 0 leaves the draws of the other as they are.
         late = draw.random() < settings.delay
         twice = draw.random() < settings.duplicate
         delays = [int(draw.integers(1, settings.delay_ms + 1)) if late else 0]
@@ -41,15 +42,16 @@ class Disorder(Feature):
         return delays
 
     def granted(self, container: Container, at: int) -> int:
-        """See Feature. Some decisions take effect late."""
+        """Delay the effect of some decisions."""
         if self._draw.random() >= self._settings.late:
             return at
         return at + int(self._draw.integers(1, self._settings.late_ms + 1))
 
     def completed(self, event: Event) -> list[Decision]:
-        """See Feature. It is heard late, or twice."""
+        """Tell a completion late, or twice."""
         engine = self.engine
         for delay in self.deliveries():
+            # Told now instead of entered without delay: undisturbed facts keep their order.
             if delay == 0:
                 engine.tell(event)
             else:
@@ -59,11 +61,12 @@ class Disorder(Feature):
     def _tell_late(self, event: Event) -> None:
         engine = self.engine
         engine.tell(msgspec.structs.replace(event, at=engine.calendar.now))
+        # The late fact may be the last of any job: which job is not told with the fact.
         for job in list(engine.jobs.values()):
             engine.profile.finish_if_over(job)
         engine.profile.freed(None)
 
 
 def shuffle(disorder: config.Disorder | None, seed: int) -> np.random.Generator | None:
-    """What permutes facts of the same instant; None where they come in their order."""
+    """The generator for permutations of facts of the same instant; None for facts in their order."""
     return keyed.generator(seed, "disorder", "order") if disorder is not None and disorder.permute else None

@@ -1,4 +1,4 @@
-"""Containers that outlive tasks: an execution model of its own, as in Spark (Decima, section 6.2)."""
+"""Containers longer than their tasks: an execution model of its own, as in Spark (Decima, section 6.2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedulers.core.events import ContainerStarted, TaskEnded
 
 
 class KeptExecutors(Feature):
-    """Executors that a job keeps between tasks, and the decisions that concern them."""
+    """Executors kept by a job between tasks, and the decisions about executors."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -24,29 +24,30 @@ class KeptExecutors(Feature):
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
-        """See Feature."""
+        """Whether the cluster keeps executors."""
         return engine.config.executors is not None
 
     def granted(self, container: Container, at: int) -> int:
-        """See Feature. Taking up an executor, new or from another job, takes a while."""
+        """Add the time to take up an executor, new or from another job."""
         return at + self._moving_ms
 
     def ended(self, container: Container) -> bool:
-        """See Feature. It reports a finished task, and may go on with the next."""
+        """Report a finished task; the executor may go on with the next task at once."""
         engine, job, ran = self.engine, container.master, container.runtime
+        # Read before `count`, and before the decisions: a `Run` writes the next task into the same container.
         number, stage, task, attempt = container.container, container.stage, container.task, container.attempt
         engine.count(container)
         ended = TaskEnded(engine.calendar.now, number, job.name, stage, task, attempt, ran)
         decisions = engine.tell_completion(ended)
         if decisions and type(decisions[0]) is Run:
-            return False  # it went on with the same stage: nothing else has changed
+            return False  # the executor went on with the same stage: nothing else has changed
         engine.profile.finish_if_over(job)
         return True
 
     def _run(self, decision: Run) -> None:
         container, now = self._containers[decision.container], self.engine.calendar.now
         if container.started_ms is None or now > container.started_ms + container.runtime:
-            container.wave = "fresh"  # an executor that has waited counts as new (decima-sim: detach_node)
+            container.wave = "fresh"  # after a wait an executor counts as new (decima-sim: detach_node)
         else:
             container.wave = "rest" if container.stage == decision.stage else "first"
         container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
@@ -54,21 +55,22 @@ class KeptExecutors(Feature):
         self.engine.start(container, now)
 
     def _move(self, decision: Move) -> None:
-        """An executor is granted a task of another stage, or job."""
+        """Grant an executor a task of another stage, or job."""
         container, engine = self._containers[decision.container], self.engine
         container.wave = "fresh"
         container.take(decision, engine.jobs[decision.job], engine.calendar.now, self._held[decision.container].pilot)
         engine.launch(container)
 
     def _commit(self, decision: Commit) -> None:
-        """An executor sets out for a job that will have tasks for it."""
+        """Send an executor to a job with tasks to come."""
         engine, number = self.engine, decision.container
+        # With a node the executor is new, without a node the executor comes from another job.
         if decision.node:
             engine.contain(number, decision.node, decision.job)
         container = self._containers[number]
         container.master, container.job = engine.jobs[decision.job], decision.job
         container.stage, container.started_ms = -1, None
-        # Its way is drawn for the stage that it sets out for, though it has no task of it yet.
+        # The way is drawn for the stage of the decision, although the executor has no task of the stage yet.
         way = containers.empty(number, container.node, container.index, container.master)
         way.stage, way.attempt = decision.stage, number
         engine.calendar.at(engine.start_of(way, engine.calendar.now), START, number, self._arrived, container)

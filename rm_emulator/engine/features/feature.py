@@ -1,4 +1,4 @@
-"""What a feature is: something that a run may have, in hooks along a task's life."""
+"""Features: optional parts of a run, in hooks along a task's life."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from schedulers.core.events import Event
 
 
 class Feature(ABC):
-    """Something that a run may have. `is_in` says whether a run has it; the hooks stand in the order of a task's life.
+    """An optional part of a run, present where `is_in` holds. The hooks stand in the order of a task's life.
 
-    A run calls the hooks that one of its features overrides and no others, so what it does not have costs nothing.
-    `runs`, `ended` and `completed` take the place of what happens otherwise: at most one feature of a run has each.
+    A run calls only the hooks overridden by its features, so absent features cost nothing. `runs`, `ended` and
+    `completed` take the place of the usual course: at most one feature of a run may override each.
     """
 
     @classmethod
@@ -28,60 +28,60 @@ class Feature(ABC):
         self.engine = engine
 
     def granted(self, container: Container, at: int) -> int:
-        """A container is granted a task that would start at that time, in ms: when does it start?"""
+        """Start in ms of a granted task that would start at time `at`."""
         return at
 
     def started(self, container: Container) -> bool:
-        """Its first instant. True: it has no end that could be foreseen."""
+        """Act on a container's first instant. True: the end cannot be foreseen."""
         return False
 
     def run_time(self, container: Container, runtime: int) -> int:
-        """How long a task of this run time takes in its container, in ms."""
+        """Run time in its container of a task with this run time, ms."""
         return runtime
 
     def runs(self, container: Container) -> None:
-        """It runs, by itself for its `runtime`: enters its end on the calendar."""
+        """Enter the end of a container on the calendar; `runtime` holds if no other task interferes."""
 
     def over(self, container: Container) -> None:
-        """Its last instant, on its node."""
+        """Act on a container's last instant, on its node."""
 
     def ended(self, container: Container) -> bool:
-        """It has ended on its node: in place of `Profile.ended`."""
+        """Act on the end of a container on its node, in place of `Profile.ended`."""
         return False
 
     def counts(self, container: Container) -> bool:
-        """The application hears of its end: whether it counts the task, which else was counted before."""
+        """Whether the application counts the ended task; False for a task counted before."""
         return True
 
     def completed(self, event: Event) -> list[Decision]:
-        """Its end is told to the scheduler; what was decided then."""
+        """Tell the scheduler a completion; returns the decisions."""
         return []
 
     def heard(self, job: Master) -> None:
-        """The scheduler has heard of an end in this job."""
+        """Act on an end in this job heard by the scheduler."""
 
     def left(self, container: Container) -> None:
-        """It uses nothing of its node any more, before its end has come; it need not have started."""
+        """Act on a container that leaves its node before its end, perhaps before its start."""
 
     def lasting(self) -> int:
-        """How many containers run that will not end by themselves."""
+        """Number of running containers without an end of their own."""
         return 0
 
     def job_over(self) -> None:
-        """A job that ends by itself has ended, or was given up."""
+        """Act on a batch job that has ended, or was given up."""
 
     def finish(self) -> None:
-        """The run is over."""
+        """Act on the end of the run."""
 
 
 class Hooks:
-    """The hooks of a run, bound once: of each those that its features override, in their order.
+    """The hooks of a run, bound once: the overrides of its features, in the order of the features.
 
-    granted, started, run_time, over, counts, heard, left, lasting, job_over: see `Feature`. runs, ended, completed: the
-    one that takes the place of what happens otherwise, or None.
+    `runs`, `ended`, `completed`: the override in place of the usual course, or None. All else: see `Feature`.
     """
 
     def __init__(self, features: Sequence[Feature]) -> None:
+        # Bound methods in tuples: a loop over an empty tuple is the whole cost of an absent feature.
         self.granted: tuple[Callable[[Container, int], int], ...] = _all(features, "granted")
         self.started: tuple[Callable[[Container], bool], ...] = _all(features, "started")
         self.run_time: tuple[Callable[[Container, int], int], ...] = _all(features, "run_time")
@@ -91,12 +91,14 @@ class Hooks:
         self.left: tuple[Callable[[Container], None], ...] = _all(features, "left")
         self.lasting: tuple[Callable[[], int], ...] = _all(features, "lasting")
         self.job_over: tuple[Callable[[], None], ...] = _all(features, "job_over")
+        # At most one: two features with the same end to enter would enter two ends.
         self.runs: Callable[[Container], None] | None = _one(features, "runs")
         self.ended: Callable[[Container], bool] | None = _one(features, "ended")
         self.completed: Callable[[Event], list[Decision]] | None = _one(features, "completed")
 
 
 def _all(features: Sequence[Feature], name: str) -> tuple[Callable[..., Any], ...]:
+    # A method inherited from `Feature` is no hook: compared by identity, so that nothing has to be declared.
     return tuple(getattr(each, name) for each in features if getattr(type(each), name) is not getattr(Feature, name))
 
 

@@ -1,9 +1,9 @@
-"""Overrun nodes: while tasks use more of a resource than a node has, all that use it slow down alike.
+"""Overrun nodes: while tasks use more of a resource than a node has, all users of the resource slow down alike.
 
-A task that uses a resource of which c is there and D is used runs at min(1, c / D) of its speed; one that uses several
-such resources, at the lowest of these (Graphene, OSDI'16, sections 7 and 8: it is delayed by a proportional amount).
-A node is overrun in network and disk where the cluster is told to overbook them, in anything where tasks use more than
-they ask for. That holds for memory as well; a real container that outgrows its memory is killed.
+With c of a resource there and D in use, a task runs at min(1, c / D) of its speed; with several such resources, at the
+lowest of the fractions (Graphene, OSDI'16, sections 7 and 8: a delay by a proportional amount). A node is overrun in
+network and disk where the cluster is told to overbook, in any resource where tasks use more than their asks. The rule
+holds for memory as well; a real container beyond its memory is killed.
 """
 
 from __future__ import annotations
@@ -27,18 +27,22 @@ _NOISE = 1e-6
 
 
 class _Sharer(msgspec.Struct):
-    """A running task. left: what it would run still if it were alone, ms. rate: its speed since `since`; 0: new."""
+    """A running task that shares its node."""
 
     use: Vector
+    """Amounts in use."""
     left: float
+    """Run time left if the task were alone, ms."""
     since: int
+    """Time of the last change of speed, ms."""
     rate: float = 0.0
+    """Speed since then; 0: new."""
 
 
 class Sharers:
-    """Running tasks by node. A start or an end changes when others end: both return (container, new end in ms).
+    """Running tasks by node. A start or an end moves the ends of other tasks: both return (container, new end in ms).
 
-    overrun: resources of which tasks may use more than they ask for. What a node has nothing of, it does not limit.
+    `overrun`: resources with a use beyond the asks. A resource absent from a node limits no task there.
     """
 
     def __init__(self, nodes: Sequence[Node], overrun: Collection[int] = ()) -> None:
@@ -50,18 +54,18 @@ class Sharers:
         self._there: list[dict[int, _Sharer]] = [{} for _ in nodes]
 
     def start(self, node: int, container: int, use: Vector, runtime_ms: float, now: int) -> list[tuple[int, int]]:
-        """A task starts that would run so long if it were alone; infinity: until `end` says so."""
+        """Start a task with this run time if alone, ms; infinity: until the call of `end`."""
         self._there[node][container] = _Sharer(use, runtime_ms, now)
         return self._share(node, now)
 
     def end(self, node: int, container: int, now: int) -> list[tuple[int, int]]:
-        """A task is over; nothing happens when it had not started."""
+        """End a task; nothing happens for a task without a start."""
         if self._there[node].pop(container, None) is None:
             return []
         return self._share(node, now)
 
     def _share(self, node: int, now: int) -> list[tuple[int, int]]:
-        """Settle what was run so far, and at what speed each goes on."""
+        """Settle the run time spent so far, and the new speed of each task."""
         there, moved = self._there[node], []
         factors = {}
         for r in self._shared[node]:
@@ -70,16 +74,18 @@ class Sharers:
                 factors[r] = self._capacities[node][r] / used
         for container, sharer in there.items():
             rate = min((factor for r, factor in factors.items() if sharer.use[r]), default=1.0)
+            # Tasks with an unchanged speed keep their end: no new entry on the calendar.
             if rate != sharer.rate:
                 sharer.left = max(0.0, sharer.left - (now - sharer.since) * sharer.rate)
                 sharer.since, sharer.rate = now, rate
+                # An application master has no foreseen end.
                 if sharer.left < math.inf:
                     moved.append((container, now + math.ceil(sharer.left / rate - _NOISE)))
         return moved
 
 
 class Overbooking(Feature):
-    """Nodes that can be overrun: a start or an end on a node moves the ends of the others there."""
+    """Nodes that can be overrun: a start or an end on a node moves the ends of all other tasks there."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -89,27 +95,27 @@ class Overbooking(Feature):
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
-        """See Feature."""
+        """Whether a node could be overrun."""
         return is_overbooked(engine.config, engine.workload)
 
     def started(self, container: Container) -> bool:
-        """See Feature. An application master uses its node until it says so."""
+        """Start the use of an application master, without a foreseen end."""
         if container.stage == container.master.own_stage:
             self._start(container, container.master.source.am, math.inf)
         return False
 
     def runs(self, container: Container) -> None:
-        """See Feature."""
+        """Start the use of a task, and enter the ends that follow."""
         self._start(container, container.master.source.uses(container.stage), container.runtime)
 
     def left(self, container: Container) -> None:
-        """See Feature."""
+        """End the use of a container, and enter the ends that follow."""
         container.forecasts += 1
         self._there.pop(container.container, None)
         self._foretell(self._sharers.end(container.index, container.container, self._calendar.now))
 
     def _start(self, container: Container, use: Vector, runtime: float) -> None:
-        """A container uses so much of its node from now on; runtime as for `Sharers.start`."""
+        """Count a container's use of its node from now on; `runtime` as for `Sharers.start`."""
         self._there[container.container] = container
         now = self._calendar.now
         self._foretell(self._sharers.start(container.index, container.container, use, runtime, now))
@@ -121,8 +127,9 @@ class Overbooking(Feature):
             self._calendar.at(end, END, number, self._end, (container, container.forecasts))
 
     def _end(self, foretold: tuple[Container, int]) -> None:
-        """A container is over, unless its end was moved since this was entered."""
+        """End a container, unless its end was moved after this entry."""
         container, forecasts = foretold
+        # The calendar has no removal: only the latest forecast counts.
         if container.forecasts == forecasts and container.started_ms is not None:
             container.runtime = self._calendar.now - container.started_ms
             self.left(container)
@@ -135,7 +142,7 @@ def is_overbooked(config: EngineConfig, workload: Workload) -> bool:
 
 
 def overrun(workload: Workload) -> set[int]:
-    """Resources of which some task uses more than it asks for."""
+    """Resources used by some task beyond its ask."""
     return {
         r
         for entry in workload.jobs

@@ -1,4 +1,4 @@
-"""Services: jobs that do not end by themselves. With the last of the others the run ends."""
+"""Services: jobs without an end of their own. The run ends with the last batch job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rm_emulator.engine.profile import Engine
 
 
 class Services(Feature):
-    """Jobs whose tasks run until the run ends, or somebody ends them."""
+    """Jobs with tasks that run until the end of the run, or until somebody ends a task."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -18,38 +18,40 @@ class Services(Feature):
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
-        """See Feature."""
+        """Whether the workload has services."""
         return any(source.job.kind != "batch" for source in engine.workload.jobs)
 
     def started(self, container: Container) -> bool:
-        """See Feature."""
+        """Note the start of a service's task, without a foreseen end."""
         job = container.master
         if not job.lasts:
             return False
         self._running += 1
         if container.stage == job.own_stage:
-            return False  # an application master's own container, of which the profile knows more
+            return False  # an application master's own container: the profile handles its start
         job.begin(container, self.engine.calendar.now)
         return True
 
     def left(self, container: Container) -> None:
-        """See Feature."""
+        """Count the work of a service's task up to now."""
         if container.master.lasts and container.started_ms is not None:
             self._running -= 1
+            # A service has no run time of its own: the work is the time in its containers.
             container.master.work += self.engine.calendar.now - container.started_ms
 
     def lasting(self) -> int:
-        """See Feature."""
+        """Number of running tasks of services."""
         return self._running
 
     def job_over(self) -> None:
-        """See Feature. With the last of the others the run ends."""
+        """End the run with the last batch job."""
         self._others -= 1
+        # Up to a given time services go on alone; without a time the run would never end.
         if not self._others and self.engine.until is None:
             self.engine.calendar.stop()
 
     def finish(self) -> None:
-        """See Feature. What runs of services was there until now."""
+        """Record the running tasks of services with their end now."""
         engine = self.engine
         engine.end_ms = engine.calendar.now if engine.until is None else engine.until
         for container in engine.containers.values():
@@ -58,5 +60,6 @@ class Services(Feature):
                 container.ended_ms = engine.end_ms
                 engine.record.task(container)
         if engine.until is None and not self._others:
+            # A list, since the loop removes jobs.
             for name in [name for name, job in engine.jobs.items() if job.lasts]:
                 engine.record.job(containers.result(engine.jobs.pop(name), None))

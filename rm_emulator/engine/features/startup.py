@@ -11,7 +11,7 @@ from schedulers.core import keyed
 
 
 class Startup(Feature):
-    """Containers that need time to start, fixed or drawn for each attempt."""
+    """Start-up times of containers, fixed or drawn for each attempt."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -19,17 +19,18 @@ class Startup(Feature):
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
-        """See Feature."""
+        """Whether start-up takes time."""
         return engine.config.startup != Fixed(0)
 
     def granted(self, container: Container, at: int) -> int:
-        """See Feature."""
+        """Add the start-up time of the attempt."""
+        # Keyed by attempt, so that two policies meet the same start-up times.
         key = container.job, container.stage, container.task, container.attempt
         return at + startup_ms(self._startup, self._seed, *key)
 
 
 def startup_ms(startup: Fixed | Drawn, seed: int, job: str, stage: int, task: int, attempt: int) -> int:
-    """How long an attempt needs to start."""
+    """Start-up time of an attempt, ms."""
     if isinstance(startup, Fixed):
         return startup.ms
     return draw(startup, keyed.generator(seed, "startup", job, stage, task, attempt), 1)[0]

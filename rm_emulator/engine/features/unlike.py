@@ -1,4 +1,4 @@
-"""Unlike nodes: one task takes unlike times, by their speed, by measurement, by how far its input and gang are."""
+"""Unlike nodes: run times of a task differ by node: by speed, by measurement, by distance of its input and gang."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedulers.core.model import Node, Stage
 
 
 class UnlikeNodes(Feature):
-    """Run times that depend on the node; where none is faster, no task has input and none minds its gang, none does."""
+    """Run times that depend on the node; absent without speeds, run times by node, input on nodes, and gangs apart."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -22,7 +22,7 @@ class UnlikeNodes(Feature):
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
-        """See Feature."""
+        """Whether any run time depends on the node."""
         jobs = engine.workload.jobs
         return (
             any(node.speed != 1.0 for node in engine.config.nodes)
@@ -31,39 +31,42 @@ class UnlikeNodes(Feature):
         )
 
     def run_time(self, container: Container, runtime: int) -> int:
-        """See Feature. At the speed of the container's node, at its distances from the task's input and gang."""
+        """Run time at the speed of the node, and at the distances from the task's input and gang."""
         times = container.master.times[container.stage]
         if isinstance(times, ByNode):
             runtime = times.on(container.node, container.task)
+        # Measured by node: the node's speed is in the measurement.
         speed = 1.0 if isinstance(times, ByNode) else self._speeds[container.index]
         source = container.master.source
         stage = source.job.stages[container.stage]
         if source.apart != 1.0 and stage.gang:
+            # A gang starts at one instant, so all its containers are live at the first start.
             there = self.engine.containers.values()
             gang = (c.index for c in there if c.job == container.job and c.stage == container.stage)
             speed /= source.apart if self._distances.apart(gang) else 1.0
         container.distance = self._distances.of(stage, container.task, container.index) if stage.hosts else None
         if stage.hosts:
             return self._distances.stretched(runtime / speed, container.distance)
+        # No rounding where nothing was stretched: whole run times stay exact.
         return runtime if speed == 1.0 else max(1, round(runtime / speed))
 
     def over(self, container: Container) -> None:
-        """See Feature."""
+        """Count a finished task by its distance from its input."""
         if container.distance is not None:
             self._distances.counts[container.distance] += 1
 
     @property
     def locality(self) -> dict[str, float] | None:
-        """See Simulation.locality."""
+        """Shares of finished tasks by distance, see `Simulation.locality`."""
         counts = self._distances.counts
         total = sum(counts)
         return {name: n / total for name, n in zip(("node", "rack", "off"), counts, strict=True)} if total else None
 
 
 class Distances:
-    """How far each task runs from its input and from the others of its gang, what the former costs, and how many did.
+    """Distances of tasks from their input and inside gangs, and the cost of the former.
 
-    counts: tasks with input that succeeded on a node with it, in a rack with it, elsewhere.
+    `counts`: successful tasks on a node with their input, in a rack with the input, elsewhere.
     """
 
     __slots__ = ("_factors", "_nodes", "_racks", "counts")
@@ -74,7 +77,7 @@ class Distances:
         self.counts = [0, 0, 0]
 
     def of(self, stage: Stage, task: int, node: int) -> int | None:
-        """0 on a node with the input, 1 in a rack with it, 2 elsewhere; None for a task without input."""
+        """0 on a node with the input, 1 in a rack with the input, 2 elsewhere; None for a task without input."""
         hosts, there = stage.hosts_of(task), self._nodes[node]
         if not hosts:
             return None
@@ -83,7 +86,7 @@ class Distances:
         return 1 if there.rack and any(self._racks.get(host) == there.rack for host in hosts) else 2
 
     def apart(self, nodes: Iterable[int]) -> bool:
-        """Whether these nodes are not all in one rack."""
+        """Whether the nodes are in several racks."""
         return len({self._nodes[node].rack for node in nodes}) > 1
 
     def stretched(self, runtime: float, distance: int | None) -> int:

@@ -23,10 +23,10 @@ _TIME = written("duration")
 
 @profiles.register("kubernetes", source="measured on a devcluster of two cores (docs/kubernetes.md)")
 class Kubernetes(Cycles):
-    """This project's operators on Kubernetes: pods that are created, released, bound and watched; cycles that decide.
+    """This project's operators on Kubernetes: pods created, released, bound and watched; decisions in cycles.
 
-    Source: measured on a devcluster of two cores (docs/kubernetes.md); the delays are settings. In a scenario they may
-    also stand in a block of the cluster, `kubernetes`, with units.
+    Source: measured on a devcluster of two cores (docs/kubernetes.md); the delays are settings. In a scenario the
+    delays may also stand in a block of the cluster, `kubernetes`, with units.
     """
 
     class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,17 +68,17 @@ class Kubernetes(Cycles):
         self._pods = Pods(self.params, engine.seed)
 
     def arrived(self, job: Master) -> None:
-        """See Profile. The controllers create the pods of the first stages."""
+        """Let the controllers create the pods of the first stages."""
         for stage in job.roots:
             self._create_pods(job, stage)
 
     def stage_ended(self, job: Master, stage: int) -> None:
-        """See Profile. The controllers create the pods of the next stages."""
+        """Let the controllers create the pods of the next stages."""
         for child in job.opened(stage):
             self._create_pods(job, child)
 
     def _create_pods(self, job: Master, stage: int) -> None:
-        """A stage may start once all its pods have been seen."""
+        """Create the pods of a stage; the stage may start once all its pods have been seen."""
         at = self._pods.created(self.engine.calendar.now, job.source.job.stages[stage].tasks)
         self.engine.later(at, ASK, job.number, self._ask, (job, stage))
 
@@ -87,24 +87,24 @@ class Kubernetes(Cycles):
         self.engine.tell(JobChanged(self.engine.calendar.now, job.name, (stage,)))
 
     def launch(self, container: Container) -> int:
-        """See Profile. When its pod has been released, and seen running."""
+        """Time at which the pod is released and seen running, ms."""
         return self._pods.released(self.engine.calendar.now)
 
     @classmethod
     def usual_launch_ms(cls, config: EngineConfig) -> float:
-        """See Profile. Without the wait of many releases at once."""
+        """Start and watch, without the wait of many releases at once."""
         params: Kubernetes.Params = cls.params_of(config)
         return params.start_ms + params.seen_ms
 
     def runs(self, runtime: int) -> int:
-        """See Profile."""
+        """Run time as seen by the watch, ms."""
         return self._pods.runs(self.engine.calendar.now, runtime)
 
 
 class Pods:
-    """When pods are there, released, running and seen to end: creations and releases pass through a client.
+    """Times at which pods are there, released, running and seen to end.
 
-    Each of the two passes through one queue with a fixed rate, as through one process's client.
+    Creations and releases each pass through a queue with a fixed rate, as through the client of a process.
     """
 
     def __init__(self, settings: Kubernetes.Params, seed: int) -> None:
@@ -113,19 +113,21 @@ class Pods:
         self._creating = self._releasing = 0.0  # until when each queue is busy
 
     def created(self, now: int, pods: int) -> int:
-        """When the last of so many pods, wanted now, has been seen."""
+        """Time at which the last of `pods` pods, wanted now, has been seen, ms."""
+        # A single client creates all pods, so a large stage delays the next.
         begin = max(now + self.settings.create_ms, self._creating)
         self._creating = begin + 1000 * pods / self.settings.create_rate
         return round(self._creating) + self.settings.seen_ms
 
     def released(self, now: int) -> int:
-        """When a pod that is decided on now has been seen running."""
+        """Time at which a pod decided on now has been seen running, ms."""
         self._releasing = max(float(now), self._releasing) + 1000 / self.settings.release_rate
         return round(self._releasing) + self.settings.start_ms + self.settings.seen_ms
 
     def runs(self, now: int, runtime: int) -> int:
-        """How long a pod that was seen running now is seen to run."""
+        """Run time, as seen by the watch, of a pod seen running now, ms."""
         if not self.settings.whole_seconds:
             return runtime
+        # Whole seconds count from the start on the node, before the watch told of the start.
         since = (now - self.settings.seen_ms - self._phase) % 1000
         return max(1, 1000 * -(-runtime // 1000) - since)

@@ -19,8 +19,9 @@ class Yarn(Beats):
     sleeps_at_once = True
 
     def ended(self, container: Container) -> bool:
-        """See Profile. The node beats now; a sleeper whose turn is this very instant comes first."""
+        """Let the node beat now; a sleeping node with its turn in this very instant comes first."""
         super().ended(container)
+        # Nodes woken by the end enter the ring before the beat out of band: in a naive run no node has left the ring.
         if self._parked or self._unheard.at < len(self._unheard.entries):
             self.offer()
         self.ring.beat_now(container.index)

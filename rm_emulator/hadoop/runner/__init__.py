@@ -1,7 +1,7 @@
-"""Fresh runs of the real ResourceManager (Hadoop 3.3.5) under SLS, by Maven and Java. They take real time.
+"""Fresh runs of the real ResourceManager (Hadoop 3.3.5) under SLS, by Maven and Java, in real time.
 
 The jars come through the user's own Maven settings, once; their class path is kept in the user's cache. A run
-hears and speaks on the loopback only: where the system lets us, it has a network of its own (`unshare`).
+hears and speaks on the loopback only: where the system allows, in a network of its own (`unshare`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rm_emulator.issues import InvalidInput
 
 VERSION: Final = "3.3.5"
 POM: Final = Path(__file__).parent / "pom.xml"
-#: What a run may take beyond a multiple of what its tasks need.
+#: Time allowed to a run beyond a multiple of the time of its tasks, s.
 _PATIENCE_S: Final = 1800.0
 _OPENED: Final = ("lang", "util", "lang.reflect", "util.concurrent", "net", "io", "math", "text")
 #: Otherwise tokens look addresses up, of nodes that are not there; read from core-site.xml too, once for the program.
@@ -45,7 +45,7 @@ log4j.appender.console.layout.ConversionPattern=%p %c{1}: %m%n
 
 
 class Tools(msgspec.Struct, frozen=True):
-    """The programs; java_version: its feature release, such as 17."""
+    """The programs; `java_version`: the feature release of Java, such as 17."""
 
     java: str
     maven: str
@@ -53,7 +53,7 @@ class Tools(msgspec.Struct, frozen=True):
 
 
 def find_tools() -> Tools:
-    """Raises InvalidInput that says which program is missing."""
+    """Java and Maven on the PATH. Raises InvalidInput with the name of a missing program."""
     java, maven = shutil.which("java"), shutil.which("mvn")
     missing = [name for name, path in (("java (a JDK or JRE, 8 to 17)", java), ("mvn (Maven 3)", maven)) if not path]
     if not java or not maven:
@@ -99,9 +99,9 @@ def class_path(tools: Tools, cache: Path | None = None) -> str:
 def run_real(
     folder: Path, count: int, *, progress: Callable[[float], None] = lambda _: None, cache: Path | None = None
 ) -> list[Path]:
-    """`count` fresh runs of an SLS folder, stored as results/run-K.csv in it; returns those files.
+    """`count` fresh runs of an SLS folder, stored as results/run-K.csv in the folder; returns the files.
 
-    progress: hears what fraction of a run has probably passed. Raises InvalidInput when a program is missing
+    `progress` hears the probable fraction of a run passed so far. Raises InvalidInput when a program is missing
     or Hadoop fails, TraceError for a folder with mistakes.
     """
     tools = find_tools()
@@ -149,7 +149,7 @@ def _prepare(folder: Path, work: Path) -> None:
 
 
 def _add(file: Path, properties: Mapping[str, str]) -> None:
-    """Properties at the end of a file, where they win; the file is made if it is missing."""
+    """Properties at the end of a file, where properties win; a missing file is made."""
     text = file.read_text("utf-8-sig") if file.exists() else "<configuration></configuration>\n"
     before, end, after = text.rpartition("</configuration>")
     lines = [
@@ -159,7 +159,7 @@ def _add(file: Path, properties: Mapping[str, str]) -> None:
 
 
 def _overrides() -> dict[str, str]:
-    """Addresses on the loopback, and what SLS does not begin without."""
+    """Addresses on the loopback, and settings without which SLS does not begin."""
     settings = {f"yarn.resourcemanager.{part}address": "127.0.0.1:0" for part in _ADDRESSES}
     return (
         settings
@@ -188,9 +188,9 @@ def _command(tools: Tools, jars: str) -> list[str]:
 
 
 def _own_network() -> list[str]:
-    """The words before a command that give it a network of nothing but a loopback; [] where that is not allowed.
+    """The words before a command for a network with a loopback only; [] where the system refuses.
 
-    SLS serves a page of metrics on all addresses, which it has no setting against.
+    SLS serves a page of metrics on all addresses, and has no setting against the page.
     """
     words = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if shutil.which("unshare") is None or shutil.which("ip") is None:
@@ -248,7 +248,7 @@ def _store(work: Path, results: Path) -> Path:
 
 
 def _allocated(metrics: Path) -> bytes | None:
-    """second,memory_mb,vcores from the two files of the metrics; None when they are not there."""
+    """second,memory_mb,vcores from the two files of the metrics; None without the files."""
     columns = []
     for name in ("memory", "vcores"):
         file = metrics / f"variable.cluster.allocated.{name}.csv"
