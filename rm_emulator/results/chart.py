@@ -1,15 +1,15 @@
-"""Charts of the report: what one is, and where each registers itself; the numbers behind it come with it.
+"""Charts of the report: the form of a chart with the numbers behind the picture, and the registry of all charts.
 
-A chart is a function in a file in `charts/`, or in one of a plug-in:
+A chart is a function in a file of `charts/`, or in a file of a plug-in:
 
     @register(TIMES, order=40)
     def late(cells: Cells) -> Chart | None:
-        '''One line on what it shows.'''
+        '''A line on the contents of the picture.'''
 
-Its name is the function's. It stands in its section of the page, in order; None: the run has nothing to show for it.
-With `params=` it has settings, a struct as those of policies, which a scenario gives it under `report.charts`.
+The function's name is the chart's. `order` gives the place in the section; None: the run has nothing to show.
+With `params=` the chart has settings, a struct like the settings of policies; scenarios set them in `report.charts`.
 The page of a sweep has the charts of the section SWEEP alone, each point's own page has all others.
-Sections stand in their order as well, those that have nothing to show are left out. A chart may bring its own.
+Sections have an order as well; empty sections are left out. A chart may bring a section of its own.
 Colours are names of CSS variables (`$s0` to `$s7`, `$ink`, `$faint`): the page fills them in for its light or dark
 theme. Nothing here draws.
 """
@@ -49,7 +49,7 @@ TASK_COLUMNS: Final = ("job", "stage", "node", "granted_ms", "started_ms", "ende
 class Section(msgspec.Struct, frozen=True):
     """A part of the page. id: of its heading; name: in the list of sections; lead: the sentence below the title.
 
-    What is not a chart in it stands in `templates/ID-above.html.jinja` and `ID-below.html.jinja`.
+    Text and tables of the section are in `templates/ID-above.html.jinja` and `ID-below.html.jinja`.
     """
 
     id: str
@@ -105,27 +105,28 @@ SECTIONS: Final = (RESULTS, SWEEP, TIMES, JOBS, PREDICTION, KINDS, SHARING, PLAN
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """One chart of the page.
-
-    alt: what it shows, for those who do not see it; caption: how to read it.
-    variants: (name, figure) as plain data for plotly.js; with more than one the page shows a selector called `choose`.
-    head, rows: the numbers behind it; tall: height in pixels.
-    """
+    """A chart of the page."""
 
     title: str
     alt: str
+    """Contents of the picture, for readers without a picture."""
     caption: str
+    """How to read the picture."""
     variants: tuple[tuple[str, Figure], ...]
+    """Name and figure of each variant, figures as plain data for plotly.js."""
     head: tuple[str, ...]
+    """Headings of the table of numbers behind the picture."""
     rows: tuple[tuple[str, ...], ...]
     choose: str = ""
+    """Label of the selector of variants, needed for more than one."""
     tall: int = 340
+    """Height in pixels."""
 
 
 class Cells:
-    """What charts are made from: the summary of a run, and the tables of its cells, read when first asked for.
+    """Data of charts: the summary of a run, and the tables of its cells, each table read at its first use.
 
-    Raises summary.MissingCell when one is missing.
+    Raises summary.MissingCell for a missing table.
     """
 
     def __init__(self, out_dir: Path, summary: Summary, spec: Mapping[str, Any]) -> None:
@@ -134,7 +135,7 @@ class Cells:
 
     @classmethod
     def of(cls, out_dir: Path) -> Cells:
-        """Those of a run directory. spec: its scenario's as resolved, {} when the file is absent."""
+        """Cells of a run directory, with the resolved scenario's spec, {} when the file is absent."""
         file = out_dir / "scenario.yaml"
         scenario = load_yaml(file.read_text()) if file.is_file() else None
         return cls(out_dir, read_summary(out_dir), scenario.get("spec", {}) if isinstance(scenario, dict) else {})
@@ -149,7 +150,7 @@ class Cells:
         }
 
     def pooled(self, label: str, column: str) -> metrics.Floats:
-        """One column of a label's jobs over all seeds, nulls left out, ascending."""
+        """A column of a label's jobs over all seeds, nulls left out, ascending."""
         parts = [self.jobs[label, seed][column].drop_nulls().to_numpy() for seed in self.seeds]
         return np.sort(np.concatenate(parts).astype(np.float64))
 
@@ -158,7 +159,7 @@ class Cells:
         return read_attempts(self._first(label), TASK_COLUMNS)
 
     def attempts(self, label: str) -> pl.DataFrame:
-        """All of them, with the columns that are there only sometimes: of data and copies."""
+        """All attempts of a label's first seed, with the optional columns on data and copies (`SOMETIMES`)."""
         place = self._first(label)
         return read_table(place, "tasks", [*TASK_COLUMNS, *sometimes(place)])
 
@@ -180,9 +181,9 @@ class Cells:
 
     @functools.cached_property
     def waits(self) -> Mapping[str, pl.DataFrame]:
-        """By label when jobs of the first seed waited, and for what (`waits.stretches`), where its event log was kept.
+        """By label the waits of the first seed's jobs with reasons (`waits.stretches`), for labels with an event log.
 
-        Raises InvalidInput for a log that cannot be read.
+        Raises InvalidInput for an unreadable log.
         """
         logs = {label: logs_of(self._first(label)) for label in self.labels}
         return {
@@ -195,7 +196,7 @@ class Cells:
 
     @functools.cached_property
     def reasons(self) -> Sequence[str]:
-        """What jobs of any label waited for, longest first: a reason's place gives its colour."""
+        """Reasons of waiting under any label, longest first: a reason's place gives its colour."""
         if not self.waits:
             return ()
         length = (pl.col("to_ms") - pl.col("from_ms")).sum()
@@ -204,12 +205,12 @@ class Cells:
 
     @property
     def objectives(self) -> Mapping[str, str]:
-        """By label what its policy is told to minimise, its setting `objective`; empty where that is not set."""
+        """By label the policy's setting `objective`, empty without such a setting."""
         of_policy = {policy.get("label"): policy for policy in self.spec.get("policies", ())}
         return {label: of_policy.get(label, {}).get("objective", "") for label in self.labels}
 
     def references(self, label: str) -> Mapping[str, pl.DataFrame]:
-        """By baseline of the scenario (`alone`, `one_node`, `ideal`) the jobs of a label's first seed under it."""
+        """By baseline of the scenario (`alone`, `one_node`, `ideal`) a label's jobs of the first seed."""
         return references(self.spec, self._out_dir, label, self.seeds[0])
 
     @functools.cached_property
@@ -226,24 +227,24 @@ Make = Callable[..., Chart | None]
 
 
 class Drawing:
-    """A registered chart with its settings: the function that makes it, and its place."""
+    """A registered chart with its settings: the drawing function, and the place on the page."""
 
     id: ClassVar[str]
-    """Of its element on the page; the name that it is registered by."""
+    """Id of the element on the page, and name in the registry."""
     make: ClassVar[Make]
-    """`make(cells)`, or `make(cells, params)` where it has settings."""
+    """`make(cells)`, or `make(cells, params)` for a chart with settings."""
     section: ClassVar[Section]
     order: ClassVar[int]
     """Its place in its section."""
     wide: ClassVar[bool]
-    """Whether it goes over the whole width of the page."""
+    """Whether the chart takes the whole width of the page."""
     Params: ClassVar[type[msgspec.Struct]]
 
     def __init__(self, params: msgspec.Struct) -> None:
         self._params = params
 
     def draw(self, cells: Cells) -> Chart | None:
-        """The chart of a run, None where it has nothing to show. Raises as `Cells` does."""
+        """The chart of a run, None without anything to show. Raises as `Cells` does."""
         return self.make(cells) if self.Params is NoParams else self.make(cells, self._params)
 
 
@@ -258,9 +259,9 @@ def register(
     source: str = "",
     params: type[msgspec.Struct] = NoParams,
 ) -> Callable[[Make], Make]:
-    """Function decorator: show this chart in a section of the page, under the function's name.
+    """Function decorator: show a chart in a section of the page, under the function's name.
 
-    source: where the picture is taken from. params: its settings, which the function is given after the cells.
+    source: origin of the picture (paper, figure). params: type of the settings, the function's second argument.
     """
 
     def add(make: Make) -> Make:

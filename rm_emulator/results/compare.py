@@ -1,8 +1,8 @@
-"""Two runs, or two labels of one run, side by side: `rm-emulator compare`.
+"""Two runs, or two labels of a run, side by side: `rm-emulator compare`.
 
 Everything is said of the second, B, relative to the first, A: B is better or worse, its jobs are faster or slower.
-A score card that says which way each figure is good, the quantiles of the per-job ratio, who won and who
-lost, in which bins, and the first event at which the two logs part.
+A score card with the good direction of each figure, the quantiles of the per-job ratio, winners and losers, also
+by bin, and the first event of difference between the two logs.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ SAME: Final = 5e-4
 
 
 class CompareError(ValueError):
-    """What was asked to be compared is not there."""
+    """The runs, labels or seeds to compare do not exist."""
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One side of a comparison: a label of a run directory and the summary of that run."""
+    """A side of a comparison: a run directory, a label, and the summary of the run."""
 
     directory: Path
     label: str
@@ -69,22 +69,23 @@ class Side(msgspec.Struct, frozen=True):
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds of this label."""
+        """The seeds of the label."""
         return [run.seed for run in self.summary.of(self.label)]
 
 
 class Parting(msgspec.Struct, frozen=True):
-    """Where two logs part. line: counted from 1; same: equal lines before it, the headers aside.
-
-    at_ms: simulated time of the difference, that of the last event before it when the lines are decisions.
-    left, right: the two lines, None where a log has ended.
-    """
+    """The first difference between two logs."""
 
     line: int
+    """Line number, from 1."""
     same: int
+    """Equal lines before, without the headers."""
     at_ms: int | None
+    """Simulated time of the difference; between decisions the time of the event before."""
     left: str | None
+    """Line of the left log, None after its end."""
     right: str | None
+    """Line of the right log, None after its end."""
 
 
 def main(
@@ -93,10 +94,10 @@ def main(
     json: bool = False,
     seed: int | None = None,
 ) -> int:
-    """Compares and prints; returns the exit code: 0, or 2 when what was asked for is not there.
+    """Compares and prints; returns the exit code: 0, or 2 when a side does not exist.
 
-    run_dirs: one run directory (two of its labels), or two. labels: none, one for both runs, or one per side.
-    seed: for the logs; the first seed that both have by default. json: one JSON document on standard output.
+    run_dirs: a run directory (two of its labels), or two. labels: none, a label for both runs, or a label per side.
+    seed: for the logs; by default the first common seed. json: print a JSON document.
     """
     try:
         left, right = sides(run_dirs, labels)
@@ -112,10 +113,10 @@ def main(
 
 
 def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
-    """What to compare with what. Raises CompareError, and summary.MissingCell for a directory without a run.
+    """The two sides to compare. Raises CompareError, and summary.MissingCell for a directory without a run.
 
-    Of one directory: the two labels named, or the baseline and the one named, or the baseline and the first label that
-    is not the baseline. Of two: the label of each, by default the first.
+    One directory: the two labels named, or the baseline and the label named, or the baseline and the first label
+    besides. Two directories: the label of each, by default the first.
     """
     if not 1 <= len(run_dirs) <= 2:
         raise CompareError(f"expected one or two run directories, found {len(run_dirs)}")
@@ -211,7 +212,7 @@ def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any
 
 
 def _verdict(left: float | None, right: float | None, sign: int) -> dict[str, Any]:
-    """What becomes of a figure from left to right."""
+    """Change of a figure from left to right, with a verdict."""
     verdict, change = None, None
     if left is not None and right is not None:
         gain = sign * (right - left)
@@ -264,7 +265,7 @@ def _same_hash(left: Side, right: Side, seed: int) -> bool:
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a log, plain or gzip, one at a time. Raises CompareError when it is damaged."""
+    """The lines of a log, plain or gzip, one at a time. Raises CompareError for a damaged file."""
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8") as log:
@@ -275,9 +276,9 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def first_difference(left: Path | None, right: Path | None) -> Parting | None:
-    """The first line after the headers in which two logs differ; None when they agree, or one is not there.
+    """The first different line of two logs after the headers; None for equal logs and without two logs.
 
-    The headers (line 1) name policy and predictor and may differ in any comparison that is worth making.
+    The headers (line 1) name policy and predictor and differ in any comparison worth making.
     """
     if left is None or right is None:
         return None
@@ -292,7 +293,7 @@ def first_difference(left: Path | None, right: Path | None) -> Parting | None:
 
 
 def _moment(line: str | None) -> int | None:
-    """The `at` of a line of the log, wherever in it the event stands."""
+    """The `at` of a line of the log, at any depth."""
     if line is None:
         return None
     try:
@@ -357,7 +358,7 @@ def _score_table(card: Mapping[str, Any], *, ascii_only: bool) -> Table:
 
 
 def _sentence(row: Mapping[str, Any], *, ascii_only: bool = False) -> Text:
-    """What a row says of B."""
+    """A row as a sentence on B."""
     marks = {"better": "+", "worse": "-", "same": "="} if ascii_only else {"better": "▲", "worse": "▼", "same": "="}
     mark, style = marks[row["verdict"]], {"better": "green", "worse": "red", "same": "dim"}[row["verdict"]]
     if row["verdict"] == "same":

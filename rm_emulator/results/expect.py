@@ -57,7 +57,7 @@ _TOKEN: Final = re.compile(
 
 
 class ExpectError(UserError, ValueError):
-    """An expectation that cannot be read, or that names what is not there. column counts from 1."""
+    """An expectation with a mistake of form, or with an unknown name. column counts from 1."""
 
     def __init__(self, text: str, column: int, message: str) -> None:
         self.text, self.column = text, column
@@ -69,7 +69,7 @@ Term = Callable[[Mapping[str, Any]], float | None]
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """A comparison of two terms, and the text it was read from."""
+    """A comparison of two terms, and its text."""
 
     text: str
     sign: str
@@ -92,14 +92,14 @@ class _Token(NamedTuple):
 
 
 def parse(text: str) -> Expectation:
-    """Reads one expectation. Raises ExpectError with the column and what would be accepted there."""
+    """Reads an expectation. Raises ExpectError with the column and the words accepted there."""
     if len(text) > _LONGEST:
         raise ExpectError(text[:40] + "...", _LONGEST + 1, f"expected the end: {_LONGEST} characters at most")
     return _Reader(text).expectation()
 
 
 def evaluate(expectation: Expectation, summary: Mapping[str, Any]) -> Outcome:
-    """Whether it holds and the figures of both sides. summary: `figures.Summary` as plain data.
+    """Outcome of an expectation: whether true, and the figures of both sides. summary: `figures.Summary` as plain data.
 
     Raises ExpectError for an unknown label or field, with the nearest valid name.
     """
@@ -109,12 +109,12 @@ def evaluate(expectation: Expectation, summary: Mapping[str, Any]) -> Outcome:
 
 
 def check(expectation: Expectation, labels: Sequence[str], baseline: str | None = None) -> None:
-    """Raises ExpectError for labels and fields that no run with these labels can have. Needs no run."""
+    """Raises ExpectError for labels and fields impossible for any run with the given labels. Needs no run."""
     evaluate(expectation, _skeleton(list(labels), baseline or labels[0]))
 
 
 class _Reader:
-    """A recursive-descent reader of the grammar above. Python's own parser does not say what it expected, and where."""
+    """A recursive-descent reader of the grammar above. Python's own parser names no expected words."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at, self._depth = text, 0, 0
@@ -143,7 +143,7 @@ class _Reader:
         return self._tokens[self._at].text in signs
 
     def _take(self, wanted: str = "", *signs: str) -> _Token:
-        """The next token, which has to be one of these signs where any are named."""
+        """The next token, checked against the signs where any are given."""
         token = self._tokens[self._at]
         if signs and token.text not in signs:
             raise self._wrong(token, wanted)
@@ -270,7 +270,7 @@ def _number(value: Any, step: _Token, text: str) -> float | None:
 
 
 class _Anything(dict[str, Any]):
-    """Stands for names that only a run can tell: has every key, with the figures of one entry below it."""
+    """A mapping for names known only after a run: has every key, with the figures of an entry below."""
 
     def __init__(self, below: Any) -> None:
         super().__init__()
@@ -293,7 +293,7 @@ def _skeleton(labels: list[str], baseline: str) -> dict[str, Any]:
 
 
 def _blank(kind: msgspec.inspect.Type) -> Any:
-    """What has the names of a type, with None for each figure; text stays text, so that it is told from figures."""
+    """The names of a type, with None for each figure; text stays text, to be told from figures."""
     kind = bare(kind)
     if isinstance(kind, msgspec.inspect.DictType):
         return _Anything(_blank(kind.value_type))

@@ -1,20 +1,21 @@
-"""Who holds how much of the cluster over time, against what would be its fair share; from a cell's tables.
+"""Shares of the queues over time compared with their fair shares, from a cell's tables.
 
 Time runs from the first submission to the last end, in equal buckets; every figure is of bucket means.
 
 demand
-    what a queue holds and what waits in it. A task waits from the moment its stage could start, or from the end
-    of its attempt before, until it is granted a container. Records do not tell when a stage could start: it is taken
-    for the latest completion of another stage of the job before the stage's first grant, else for the submission.
-    That is exact for chains; where branches run side by side a stage may have waited longer than is told. Tasks that
-    were never granted anything are not in the records, and neither is their wait.
+    holdings of a queue plus its waiting tasks. A task waits from the moment its stage could start, or from the end
+    of its attempt before, until its grant of a container. Records lack the time of a stage's first possible start,
+    taken here as the latest completion of another stage of the job before the stage's first grant, else as the
+    submission. The rule is exact for chains; a stage beside parallel branches may have waited longer. Tasks without
+    any grant are not in the records, and neither is their wait.
 share
     dominant share (DRF, section 4.1): the largest held / capacity over the resources.
 fair share
     what the queue would hold under ideal water-filling over the tree, given the demands (`results.filling`).
 Jain's index
-    (sum x)^2 / (n sum x^2) of x = share / fair share, both as means over a window, over the queues that have a fair
-    share in it; windows with fewer than two such queues are left out. 1: everybody has the same part of what is fair.
+    (sum x)^2 / (n sum x^2) of x = share / fair share, both as means over a window, over the queues with a fair
+    share in the window; windows with fewer than two such queues are left out. 1: every queue has the same part of its
+    fair share.
 states
     of a queue with demand, at every instant one of: starved (work waits, one more of its tasks would still be within
     its fair share, and another queue holds more than its own), hungry (work waits otherwise), satisfied (none
@@ -178,7 +179,7 @@ def states(held: Floats, fair: Floats, waiting: Floats, demand: Floats, task: Fl
 def jain_over_time(course: Course, window_ms: int) -> Floats | None:
     """Jain's index in each window from the first submission on, NaN where fewer than two queues have a fair share.
 
-    What is left behind the last whole window belongs to it. None when the buckets do not fit the window.
+    The rest after the last whole window belongs to the last window. None when the buckets do not fit the window.
     """
     if window_ms % course.width_ms:
         return None
@@ -220,7 +221,7 @@ def several(courses: Mapping[str, Course]) -> bool:
 
 
 def busiest(course: Course) -> int:
-    """The bucket of highest load: where what is held and waits, of the most wanted resource, is most; the first one."""
+    """The bucket of highest load: the first with the largest demand, held and waiting, for the most wanted resource."""
     return int(course.asked.sum(axis=1).max(axis=1).argmax())
 
 

@@ -1,8 +1,8 @@
-"""The figures of a run: what summary.json holds, field by field, with the definition and the unit of each.
+"""The figures of a run: the fields of summary.json, with definition and unit of each figure.
 
-This is the one description of them. summary.json is encoded from it, what it lacks reads as the default, expectations
-take their names from it, and the report, the terminal's table and `compare` read it. Every figure that does not apply
-is None. Quantiles are with linear interpolation between neighbours (NumPy's default).
+No other description exists. summary.json is encoded from these structs, missing fields read as the default,
+expectations take their names from here, and the report, the terminal's table and `compare` read the structs. A figure
+without a meaning for a run is None. Quantiles are with linear interpolation between neighbours (NumPy's default).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Swept = dict[str, Any] | UnsetType
 
 
 def _is(meaning: str, unit: str = "", *, good: int = 0, machine: bool = False) -> msgspec.Meta:
-    """What a figure is. good: -1 where lower is better, 1 where higher is; machine: it depends on the machine."""
+    """Meaning and unit of a figure. good: -1 lower is better, 1 higher is better; machine: depends on the machine."""
     return msgspec.Meta(description=meaning, extra={"unit": unit, "good": good, "machine": machine})
 
 
@@ -70,7 +70,7 @@ BINS: Final = Bins.__struct_fields__
 
 
 class Bin(Struct, frozen=True, kw_only=True):
-    """Jobs of one bin."""
+    """Jobs of a bin."""
 
     jobs: int = 0
     jobs_fraction: Annotated[Maybe, _is("of all jobs")] = None
@@ -79,7 +79,7 @@ class Bin(Struct, frozen=True, kw_only=True):
 
 
 class Queue(Struct, frozen=True, kw_only=True):
-    """Jobs of one queue."""
+    """Jobs of a queue."""
 
     jobs: int = 0
     jct_s: Seconds = Spread()
@@ -88,7 +88,7 @@ class Queue(Struct, frozen=True, kw_only=True):
 
 
 class Services(Struct, frozen=True, kw_only=True):
-    """Jobs that do not end by themselves; no other figure of times counts them."""
+    """Services: jobs without an end of their own; no other figure of times counts services."""
 
     jobs: int = 0
     started: Annotated[int, _is("of which all tasks had started")] = 0
@@ -97,7 +97,7 @@ class Services(Struct, frozen=True, kw_only=True):
 
 
 class Thinker(Struct, frozen=True, kw_only=True):
-    """One scheduler that takes its time (`results.thinking`)."""
+    """A scheduler with a time to think (`results.thinking`)."""
 
     jobs: Annotated[int, _is("of which it placed all tasks")] = 0
     attempts: Annotated[int, _is("times that it thought about a job")] = 0
@@ -110,7 +110,7 @@ class Thinker(Struct, frozen=True, kw_only=True):
 
 
 class Placement(Struct, frozen=True, kw_only=True):
-    """Fractions of wide, sized jobs by the priority queue that their estimate puts them in."""
+    """Fractions of wide, sized jobs, by the priority queue of their estimate."""
 
     correct: Annotated[Maybe, _is("that of their true size", good=1)] = None
     over: Annotated[Maybe, _is("one of lower priority: the estimate is too large")] = None
@@ -125,7 +125,7 @@ class Windows(Struct, frozen=True, kw_only=True):
 
 
 class QueueFairness(Struct, frozen=True, kw_only=True):
-    """One queue over time, see `results.fairness`; its states are in seconds of the run."""
+    """A queue over time (`results.fairness`); states in seconds of the run."""
 
     starved_s: Annotated[float, _is("work waits below the fair share, another queue is above its own", "s")] = 0.0
     hungry_s: Annotated[float, _is("work waits otherwise", "s")] = 0.0
@@ -144,7 +144,7 @@ class Fairness(Struct, frozen=True, kw_only=True):
 
 
 class NewQueue(Struct, frozen=True, kw_only=True):
-    """What one more queue of this weight would be given at the time of highest load."""
+    """Share of an additional queue of this weight at the time of highest load."""
 
     weight: float = 1.0
     share: Maybe = None
@@ -152,7 +152,7 @@ class NewQueue(Struct, frozen=True, kw_only=True):
 
 
 class Locality(Struct, frozen=True, kw_only=True):
-    """Shares of the tasks with input that ran on a node with it, in a rack with it, elsewhere."""
+    """Fractions of the tasks with input, by place of the run: node of the input, rack of the input, elsewhere."""
 
     node: Maybe = None
     rack: Maybe = None
@@ -160,7 +160,7 @@ class Locality(Struct, frozen=True, kw_only=True):
 
 
 class Deadlines(Struct, frozen=True, kw_only=True):
-    """Jobs that have one."""
+    """Jobs with a deadline."""
 
     jobs: int = 0
     met: Annotated[Maybe, _is("ended by it", good=1)] = None
@@ -176,7 +176,7 @@ class Latency(Struct, frozen=True, kw_only=True):
 
 
 class Costs(Struct, frozen=True, kw_only=True):
-    """Mean JCT of a queue over that of the same jobs under a baseline (`results.costs`)."""
+    """Mean JCT of a queue / mean JCT of the same jobs under a baseline (`results.costs`)."""
 
     sharing: Annotated[Maybe, _is("alone on the cluster", good=-1)] = None
     fragmentation: Annotated[Maybe, _is("all nodes are one", good=-1)] = None
@@ -184,17 +184,7 @@ class Costs(Struct, frozen=True, kw_only=True):
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """One cell: a label (policy, predictor, placer) on one seed.
-
-    load: total true work / (slots x arrival span): slots = how many of the average task (weighted by run time) the
-        cluster holds at once, nodes weighted by speed, so that it is the largest over resources; or the workload's own
-        `slots`. arrival span = last - first submission.
-    load_resource: the resource that binds; None with `slots` of the workload's own.
-    held_load: load x (what attempts of tasks hold from grant to end, launches and failed attempts included / what those
-        that succeeded hold while they run), of load_resource, nodes weighted by speed; of containers without it.
-    utilisation: by resource, held from grant to end of each attempt, failed attempts included, / (capacity of all
-        nodes x makespan). Time in which a kept executor idles is not held by a task.
-    """
+    """A cell: a label (policy, predictor, placer) on a seed."""
 
     sweep: Swept = UNSET
     policy: str | None = None
@@ -212,9 +202,23 @@ class Run(Struct, frozen=True, kw_only=True):
     slowdown: Annotated[Spread, _is("JCT / ideal JCT: longest path of true run times", good=-1)] = Spread()
     makespan_s: Annotated[Maybe, _is("last finish - first submission", "s", good=-1)] = None
     load: Maybe = None
+    """Total true work / (slots x arrival span), the largest over the resources.
+
+    Slots: the number of average tasks (weighted by run time) in the whole cluster at a time, nodes weighted by speed;
+    or the workload's own `slots`. Arrival span: last - first submission.
+    """
     load_resource: str | None = None
+    """The binding resource; None with the workload's own `slots`."""
     held_load: Maybe = None
+    """Load x (holdings of all attempts from grant to end / holdings of successful attempts while running).
+
+    Of load_resource, of containers where that is None; nodes weighted by speed, failed attempts included.
+    """
     utilisation: Annotated[dict[str, Maybe], _is("by resource", good=1)] = {}
+    """By resource: holdings from grant to end of each attempt / (capacity of all nodes x makespan).
+
+    Failed attempts count; an idle executor, kept for later tasks, does not.
+    """
     jain: Annotated[Maybe, _is("index of shares per weight, of queues; of users where there is one", good=1)] = None
     queue_placement_correct: Annotated[Maybe, _is("`correct` of queue_placement", good=1)] = None
     queue_placement: Placement = Placement()
@@ -248,7 +252,7 @@ class Speedup(Struct, frozen=True, kw_only=True):
 
 
 class Speedups(Struct, frozen=True, kw_only=True):
-    """Three averages, which answer different questions, see `results.statistics`."""
+    """Three averages with different meanings (`results.statistics`)."""
 
     ratio_of_means: Speedup = Speedup()
     mean_of_ratios: Speedup = Speedup()
@@ -256,7 +260,7 @@ class Speedups(Struct, frozen=True, kw_only=True):
 
 
 class ComparedBin(Struct, frozen=True, kw_only=True):
-    """Jobs of one bin that finished under both."""
+    """Jobs of a bin, finished under both labels."""
 
     pairs: Annotated[int, _is("over all seeds")] = 0
     jobs_faster: Annotated[Maybe, _is("fraction with a ratio above 1", good=1)] = None
@@ -264,7 +268,7 @@ class ComparedBin(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """One label against the baseline, job by job."""
+    """A label compared with the baseline, job by job."""
 
     sweep: Swept = UNSET
     label: str
@@ -287,7 +291,7 @@ class Workload(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """An expectation and the figures of both sides, None where they do not apply."""
+    """An expectation and the figures of both sides, None where a figure has no value."""
 
     sweep: Swept = UNSET
     text: str
@@ -341,17 +345,17 @@ class Summary(Struct, frozen=True, kw_only=True):
         return [(values[key], replace(self, sweep=UNSET, **group)) for key, group in groups.items()]
 
     def of(self, label: str) -> Iterator[Run]:
-        """The runs of one label."""
+        """The runs of a label."""
         return (run for run in self.runs if run.label == label)
 
     @property
     def several_queues(self) -> bool:
-        """Whether some run has more than one queue."""
+        """Whether some run has several queues."""
         return any(len(run.queues) > 1 for run in self.runs)
 
 
 def meaning(*path: str) -> tuple[str, int]:
-    """The unit of a figure of `Run`, and which way is good: -1 lower, 1 higher. path: names of fields and keys."""
+    """Unit and good direction of a figure of `Run`: -1 lower, 1 higher. path: names of fields and keys."""
     kind, unit, good = _RUN, "", 0
     for key in path:
         kind = _below(kind, key)
@@ -360,7 +364,7 @@ def meaning(*path: str) -> tuple[str, int]:
 
 
 def bare(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
-    """A type without what is said of it, and without the None beside it."""
+    """A type without annotations and without its alternative None."""
     if isinstance(kind, msgspec.inspect.Metadata):
         return bare(kind.type)
     return bare(kind.types[0]) if isinstance(kind, msgspec.inspect.UnionType) else kind

@@ -1,10 +1,10 @@
 """Ideal sharing: water-filling over a tree of queues, at many instants at once.
 
 Everybody below a queue grows at the same pace in dominant share per unit of weight (DRF, NSDI'11, section 4.2), until
-it has all it asks for, or something it needs is used up; what it does not want goes to its siblings first, and
-only then to its parent's. A queue below what it is guaranteed goes before its siblings, as in YARN's FairScheduler;
-one at its `max` stops. With one resource these are YARN's fair shares (ComputeFairShares) at every level of the
-tree. A queue with others below it counts the sum of their dominant shares.
+all demands are met, or a needed resource is used up; an unwanted share goes to the siblings first, and
+only then to the siblings of the parent. A queue below its guarantee goes before its siblings, as in YARN's
+FairScheduler; a queue at its `max` stops. With a single resource the result is YARN's fair shares (ComputeFairShares)
+at every level of the tree. A parent counts the sum of the dominant shares below.
 
 Shares, demands and limits here are fractions of the cluster, resource by resource.
 """
@@ -44,7 +44,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Groups:
-    """Sums over sets of leaves, in one go. members: sets x leaves; no set is empty."""
+    """Sums over sets of leaves, all sets together. members: sets x leaves; no set is empty."""
 
     def __init__(self, members: Bools) -> None:
         self._leaves = np.nonzero(members)[1]
@@ -62,9 +62,9 @@ class _Groups:
 
 
 class Tree:
-    """Queues and the leaves among them whose demands are told, in the order of `leaves`.
+    """Queues, and the leaves with demands in the order of `leaves`.
 
-    A leaf that is not among the queues lies below the root with weight 1.
+    A leaf missing among the queues lies below the root with weight 1.
     """
 
     def __init__(self, queues: Iterable[Shared], leaves: Sequence[str], resources: int) -> None:
@@ -96,7 +96,7 @@ class Tree:
         self._bound = np.array([limit for _, limit in bounds], dtype=np.float64)
 
     def _way(self, name: str) -> list[str]:
-        """The queue and those above it; a missing parent and a cycle end the way."""
+        """The queue and all queues above; a missing parent and a cycle end the way."""
         way: list[str] = []
         while name in self.queues and name not in way:
             way.append(name)
@@ -104,7 +104,7 @@ class Tree:
         return way
 
     def _make_families(self) -> list[tuple[int, Ints]]:
-        """Each queue with the queues right below it that have leaves, parents first."""
+        """Each queue with its children, of children only those with leaves; parents first."""
         below: dict[int, list[int]] = {}
         for name, row in self._index.items():
             way = self._way(name)
@@ -147,12 +147,12 @@ class Tree:
         return shares
 
     def _use(self, shares: Floats, profile: Floats) -> Floats:
-        """What leaves hold together under each bound: instants x bounds x resources."""
+        """Sum of holdings under each bound: instants x bounds x resources."""
         held = shares[:, :, None] * profile
         return self._bounds.sums(held)
 
     def _growing(self, shares: Floats, wanted: Floats, profile: Floats) -> Bools:
-        """Leaves that want more of what is left."""
+        """Leaves with unmet demand and room to grow."""
         full = self._use(shares, profile) >= self._bound - _CLOSE * np.maximum(self._bound, _CLOSE)
         grows: Bools = shares < wanted
         for at, mask in enumerate(self._bounded):
@@ -161,7 +161,7 @@ class Tree:
         return grows
 
     def _paces(self, shares: Floats, grows: Bools) -> tuple[Floats, Floats]:
-        """How fast each leaf grows, and for how long at most until a sibling that waits is caught up with."""
+        """Pace of each leaf, and time at most until a leaf catches up with a waiting sibling."""
         pace = np.zeros((len(shares), len(self._weight)))
         pace[:, 0] = 1.0
         step = np.full(len(shares), np.inf)
@@ -177,7 +177,7 @@ class Tree:
         return pace[:, self._leaf] * grows, step
 
     def _within(self, held: Floats, wants: Bools, children: Ints) -> tuple[Floats, Floats]:
-        """Of siblings: each one's part of what their parent is given, and how much they take until that changes."""
+        """Siblings: the part of each in the growth of the parent, and the amount until the parts change."""
         least, weight = self._least[children], self._weight[children]
         needy = wants & (held < least * (1 - _CLOSE))
         first: Bools = np.any(needy, axis=1, keepdims=True)
@@ -196,7 +196,7 @@ class Tree:
         return part, np.where(np.isfinite(limit), limit, np.inf)
 
     def _until_full(self, shares: Floats, wanted: Floats, profile: Floats, pace: Floats) -> Floats:
-        """How long until a leaf has all it wants or a bound is met."""
+        """Time until the demand of a leaf or a bound is met."""
         nowhere = np.full_like(shares, np.inf)
         step: Floats = np.divide(wanted - shares, pace, out=nowhere, where=pace > 0).min(axis=1)
         speed, left = self._use(pace, profile), self._bound - self._use(shares, profile)
@@ -205,7 +205,7 @@ class Tree:
         return soonest
 
     def share_of_another(self, demand: Floats, weight: float) -> float:
-        """What one more queue below the root, of this weight and without end of work, would get now.
+        """Share of an additional queue below the root, with endless work and this weight.
 
         demand: leaves x resources. The newcomer asks for all resources in proportion to the cluster.
         """
@@ -219,7 +219,7 @@ class Tree:
 
 
 def unused_settings(spec: Mapping[str, Any]) -> list[str]:
-    """What a scenario's spec says of its queues and some of its policies do not look at, a sentence each."""
+    """Settings of a scenario's queues without effect under some of its policies, a sentence each."""
     queues: Sequence[Mapping[str, Any]] = spec.get("queues") or ()
     set_ = {
         "weight": any(queue.get("weight", 1.0) != 1.0 for queue in queues),
@@ -238,7 +238,7 @@ def unused_settings(spec: Mapping[str, Any]) -> list[str]:
 
 
 def uses_of_queues(policy: Mapping[str, Any]) -> Collection[str]:
-    """What a policy of the scenario declares; everything where it is not known here."""
+    """Settings of queues in use by a policy of the scenario; all settings for an unknown policy."""
     own = {key: value for key, value in policy.items() if key not in ("label", "predictor", "placement")}
     try:
         cls, params = policies.parse(own)
@@ -250,9 +250,9 @@ def uses_of_queues(policy: Mapping[str, Any]) -> Collection[str]:
 def scenario_tree(
     queues: Iterable[Mapping[str, Any]], capacity: Mapping[str, int], leaves: Sequence[str]
 ) -> tuple[Tree, tuple[str, ...]]:
-    """The tree of a scenario's queues, and the resources it is about: those that the cluster has anything of.
+    """The tree of a scenario's queues, and its resources: all resources with capacity in the cluster.
 
-    queues: plain data; capacity: of the whole cluster; leaves: queues that have jobs.
+    queues: plain data; capacity: of the whole cluster; leaves: queues with jobs.
     """
     names = tuple(name for name, amount in capacity.items() if amount)
     at = [index for index, name in enumerate(capacity) if name in names]
@@ -270,7 +270,7 @@ def scenario_tree(
 def shared_queues(
     queues: Iterable[Mapping[str, Any]], resources: Sequence[str], capacity: Sequence[int]
 ) -> list[Shared]:
-    """A scenario's queues as plain data, with their limits as fractions of a cluster of this capacity."""
+    """A scenario's queues as plain data, with their limits as fractions of the cluster's capacity."""
     kinds = Resources(tuple(resources))
     return [
         Shared(

@@ -27,7 +27,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def spread(values: pl.Series | Floats, kind: type[S]) -> S:
-    """A record of the mean and quantiles that it has fields for (`mean`, `p50`); all None when there are no values.
+    """A record of mean and quantiles, by its fields (`mean`, `p50`); all None without values.
 
     >>> spread(pl.Series([1.0, 2.0, 3.0, 4.0, 5.0, None]), Spread)
     Spread(mean=3.0, p50=3.0, p90=4.6, p99=4.96)
@@ -43,7 +43,7 @@ def spread(values: pl.Series | Floats, kind: type[S]) -> S:
 
 
 def figure(value: float | np.floating[Any]) -> float:
-    """A figure as it is written down: twelve significant digits, so that the last bits of a sum do not show."""
+    """A figure as written to files: twelve significant digits, to hide the last bits of a sum."""
     return float(f"{float(value):.12g}")
 
 
@@ -76,7 +76,7 @@ def makespan_ms(jobs: pl.DataFrame) -> int | None:
 
 
 def whole_cluster(nodes: pl.DataFrame) -> pl.DataFrame:
-    """The rows of nodes.parquet that speak of the whole cluster."""
+    """The rows of nodes.parquet for the whole cluster."""
     return nodes.filter(pl.col("node").is_null())
 
 
@@ -87,7 +87,7 @@ def capacities(nodes: pl.DataFrame) -> dict[str, int]:
 
 
 def integrals(owner: Ints, units: Floats, start: Ints, end: Ints, width: int, buckets: int, owners: int) -> Floats:
-    """Units x ms of intervals [start, end) in each bucket of this width, by owner: buckets x owners."""
+    """Units x ms of intervals [start, end) in each bucket of equal width, by owner: buckets x owners."""
     lasts = end > start
     owner, units, start, end = owner[lasts], units[lasts], start[lasts], end[lasts]
     first, last = start // width, (end - 1) // width
@@ -132,9 +132,9 @@ def load(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame) -> float 
 
 
 def launching(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, resource: str | None) -> float | None:
-    """What attempts of tasks hold from grant to end / what those that succeeded hold while they run; None: none ran.
+    """Holdings of all attempts from grant to end / holdings of successful attempts while running; None: none ran.
 
-    resource: what is held, containers where None. Nodes are weighted by speed. Application masters are no tasks.
+    resource: the resource held, containers where None. Nodes are weighted by speed. Application masters are no tasks.
     """
     speeds = nodes.filter(pl.col("node").is_not_null()).select("node", "speed").unique("node")
     own = tasks.join(speeds, on="node").join(jobs.select("stages", job="id"), on="job")
@@ -275,7 +275,7 @@ def figures(
     queue_weights: Mapping[str, float] | None = None,
     bounds_ms: Sequence[float] = GS_BOUNDS_MS,
 ) -> dict[str, Any]:
-    """All figures of one cell that follow from its tables, as fields of `figures.Run`."""
+    """All figures of a cell computed from its tables, as fields of `figures.Run`."""
     batch = without_services(jobs)
     with_times = timed(batch)
     span = makespan_ms(jobs)
@@ -309,7 +309,7 @@ def figures(
 
 
 def without_services(jobs: pl.DataFrame) -> pl.DataFrame:
-    """The batch jobs: those that end by themselves."""
+    """The batch jobs: jobs with an end of their own."""
     return jobs.filter(~pl.col("service")) if "service" in jobs.columns else jobs
 
 

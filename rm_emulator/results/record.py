@@ -1,27 +1,27 @@
-"""What one cell of a run leaves behind: its jobs, tasks and plans, the use of its nodes, and a trace for Perfetto.
+"""Files of a cell: its jobs, tasks and plans, the use of its nodes, and a trace for Perfetto.
 
 The engine calls a `Recorder` while it runs. Rows go through a short list into typed columns and from
 there into Parquet parts on disk, so memory does not grow with the number of finished tasks.
 The files of `Recorder.write` (times in ms on the simulated clock):
 
 `jobs.parquet`
-    one row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id);
-    those of services only where there are any.
+    a row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id);
+    fields of services only in runs with services.
 `tasks.parquet`
-    one row per attempt, the fields of `Attempt` and one column `demand_RESOURCE` per resource
+    a row per attempt, the fields of `Attempt` and a column `demand_RESOURCE` per resource
     (milli-CPU, MiB, pieces), in order of recording. `arrived_ms` is left out
     where the cluster has no links, `copy` where there are no copies.
 `nodes.parquet`
-    `node, resource, speed, capacity, start_ms, end_ms, held`: mean units held in one time bucket. Rows with
+    `node, resource, speed, capacity, start_ms, end_ms, held`: mean units held in a time bucket. Rows with
     `node` null are the whole cluster, on a finer grid; their speed is the capacity-weighted mean.
 `plans.parquet`
-    only where the policy plans jobs: the last plan of each job, one row per stretch of time in which `running`
+    only where the policy plans jobs: the last plan of each job, a row per stretch of time in which `running`
     tasks of a stage run (`PLAN_SCHEMA`). Times are from the plan's own start, at node speed 1; `made_ms` is on the
-    simulated clock; `tasks` are the stage's, and `task_ms` is what each of them takes in the plan.
+    simulated clock; `tasks` counts the stage's tasks, and `task_ms` is the planned time of each.
 `tries.parquet`
-    only where schedulers take their time: one row each time that one has thought about a job, the fields of `Try`.
+    only where schedulers need time to think: a row for each thought about a job, the fields of `Try`.
 `trace.json`, `trace.json.gz` when large
-    the Chrome trace format that https://ui.perfetto.dev opens.
+    the Chrome trace format, for https://ui.perfetto.dev.
 
 All of them are written beside their final name and then renamed, and equal calls give equal bytes.
 `log_blocks` writes the event log beside them, `events.jsonl.gz`, while the cell runs; where there are several
@@ -60,7 +60,7 @@ BUCKET_MS: Final = 1000
 
 
 def columns_of(row: type[Any]) -> dict[str, pl.DataType]:
-    """The columns of a table whose rows are these records: whole numbers have 64 bits unless they say otherwise."""
+    """Columns of a table of such records; whole numbers have 64 bits unless their annotation says otherwise."""
     info = msgspec.inspect.type_info(row)
     assert isinstance(info, msgspec.inspect.StructType | msgspec.inspect.DataclassType)
     return {field.name: _stored_as(field.type) for field in info.fields}
@@ -112,16 +112,16 @@ PLAN_SCHEMA: Final[dict[str, pl.DataType]] = {
 
 
 class IncompleteRecord(ValueError):
-    """The recorder was told of a task on a node, or of a stage, that it was never told about."""
+    """The recorder heard of a task on an unknown node, or of a stage without a known demand."""
 
 
 @contextmanager
 def log_blocks(directory: Path, scheduler: str = "") -> Iterator[Callable[[bytes], object]]:
-    """Takes blocks of an event log's lines and writes `events.jsonl.gz`, unpacked at the end if that is small.
+    """Takes blocks of an event log's lines and writes `events.jsonl.gz`, unpacked at the end if small.
 
-    scheduler: whose log it is, where there are several: `events-SCHEDULER.jsonl.gz`.
+    scheduler: owner of the log among several schedulers: `events-SCHEDULER.jsonl.gz`.
 
-    Each block is a gzip member of its own: whatever a killed run leaves is a log as far as it goes.
+    Each block is a gzip member of its own: the log of a killed run is readable up to its last block.
     """
     packed = directory / f"events{scheduler and f'-{scheduler}'}.jsonl.gz"
     with packed.open("wb", buffering=0) as file:
@@ -130,12 +130,12 @@ def log_blocks(directory: Path, scheduler: str = "") -> Iterator[Callable[[bytes
 
 
 class Recorder(Recording):
-    """Keeps what happened in one cell and writes it down.
+    """Recorder of a cell: collects attempts, jobs and plans, and writes the files.
 
-    nodes: every node that tasks may be reported on, with capacities in the order of `resources`.
+    nodes: every node with reported tasks, capacities in the order of `resources`.
     resources: names of the components of all vectors.
     scratch: where parts of large tables wait for the end; a temporary directory by default.
-    more: which of the columns that are there only sometimes (`SOMETIMES`, `OF_SERVICES`) the tables have.
+    more: optional columns (`SOMETIMES`, `OF_SERVICES`) of the tables.
     """
 
     def __init__(
@@ -174,11 +174,11 @@ class Recorder(Recording):
         self._end_ms = 0
 
     def demand(self, job: str, stage: int, vector: Vector) -> None:
-        """What each task of a stage holds; to be said before the stage's first task is reported."""
+        """Demand of each task of a stage; to be called before the stage's first `task`."""
         self._demand[job, stage] = self._vectors.setdefault(tuple(vector), len(self._vectors))
 
     def task(self, attempt: Attempt) -> None:
-        """One attempt has ended."""
+        """An attempt has ended."""
         # One flat list: no object per row that the garbage collector would have to visit.
         cells = self._cells
         cells += self._cells_of(attempt)
@@ -186,7 +186,7 @@ class Recorder(Recording):
             self._drain_tasks()
 
     def job(self, row: JobRow) -> None:
-        """One job has finished, or will not finish any more."""
+        """A job has finished, or will not finish any more."""
         self._jobs.append(self._job_cells(row))
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
@@ -200,12 +200,12 @@ class Recorder(Recording):
                 self._plans.append((*of_job, *of_stage, start, end, work / (end - start), self._planned))
 
     def tried(self, row: Try) -> None:
-        """A scheduler that takes its time has thought about a job."""
+        """A scheduler with a time to think has thought about a job."""
         self._tried = True
         self._tries.append(msgspec.structs.astuple(row))
 
     def finish(self, end_ms: int) -> None:
-        """The run is over at this time; nothing more is to be reported."""
+        """The run is over at this time (ms); no further calls but `write` and `close`."""
         self._drain_tasks()
         self._tries.drain()
         self._jobs.drain()
@@ -307,7 +307,7 @@ class Recorder(Recording):
 
 
 class _Spool:
-    """Rows of one table on their way to Parquet: a short list, typed columns, then parts on disk."""
+    """Rows of a table on their way to Parquet: a short list, typed columns, then parts on disk."""
 
     def __init__(self, schema: dict[str, pl.DataType], folder: Path, name: str) -> None:
         self.schema, self._folder, self._name = schema, folder, name
@@ -341,7 +341,7 @@ class _Spool:
 
 
 class _Timeline:
-    """What is held over time, per track, as integrals over equal buckets.
+    """Holdings over time, per track, as integrals over equal buckets.
 
     The buckets double their width whenever time runs out of them, so their number never grows and
     between half and all of them are in use. Sums of units x ms are whole numbers below 2^53: exact.
@@ -354,7 +354,7 @@ class _Timeline:
         self.latest = 0
 
     def add(self, track: Ints, units: Ints, start: Ints, end: Ints) -> None:
-        """Intervals [start, end) in ms, each holding `units` on one track."""
+        """Intervals [start, end) in ms, each holding `units` on its track."""
         self.latest = max(self.latest, int(end.max()))
         while self.latest > self._width * self._buckets:
             self._widen()

@@ -31,9 +31,9 @@ _OF_ONE: Final = re.compile(r"events-(.+?)\.jsonl(\.gz)?")
 
 
 def main(path: Path) -> int:
-    """Replay one log and say how it went. Returns 0 when all decisions are the same, 1 at the first that differs.
+    """Replay a log and print the result. Returns 0 for equal decisions, 1 at the first different decision.
 
-    path: a log, compressed or not. Raises InvalidInput for a log that cannot be read to its end or is not whole.
+    path: a log, compressed or not. Raises InvalidInput for a log without a readable end, and for a log with lost lines.
     """
     try:
         with reading(path):
@@ -63,7 +63,7 @@ def log_lines(path: Path) -> Iterator[bytes]:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """A log's lines, whether it is compressed (a cell's) or not (the brain's); its first bytes say so."""
+    """The lines of a compressed log (a cell's) or a plain log (the brain's); the first bytes tell the format."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     if not packed:
@@ -73,7 +73,7 @@ def _opened(path: Path) -> BinaryIO:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns what is wrong with a log into InvalidInput; a difference passes through."""
+    """Turns errors of a log into InvalidInput; LogDiffers passes through."""
     try:
         yield
     except CorruptLog as error:
@@ -99,9 +99,9 @@ def show_difference(path: Path, difference: LogDiffers, to: TextIO | None = None
 
 
 def _check_hash(path: Path, sha256: str) -> bool:
-    """Whether this is known to be the whole log: lines lost at its end are seen beside the cell.json of its run only.
+    """Whether the log is known to be whole: only the cell.json of its run shows lines lost at the end.
 
-    Raises InvalidInput when it is not.
+    Raises InvalidInput for lost lines.
     """
     one, cell = _OF_ONE.fullmatch(path.name), _cell(path)
     recorded = cell.get("log_sha256") if one is None else cell.get("logs", {}).get(one[1])
@@ -121,9 +121,9 @@ def _open_end(state: ClusterState) -> str:
 
 
 def event_logs(target: Path, label: str | None = None, seed: int | None = None) -> list[Path]:
-    """The logs that a command is about: `target` itself, or those of one cell, one for each of its schedulers.
+    """The logs for a command: `target` itself, or the logs of a cell, a log for each of its schedulers.
 
-    label, seed: the scenario's first when None. Raises InvalidInput that names what is there.
+    label, seed: the scenario's first when None. Raises InvalidInput with the existing names.
     """
     if not target.is_dir():
         if not target.exists() and target.name == _LOGS[1]:  # as it is called unpacked
@@ -149,7 +149,7 @@ def event_logs(target: Path, label: str | None = None, seed: int | None = None) 
 
 
 def event_log(target: Path, label: str | None = None, seed: int | None = None, job: str = "") -> Path:
-    """Of `event_logs` the one that tells of this job; the first where none does."""
+    """Of `event_logs` the log with the submission of a job, else the first."""
     logs = event_logs(target, label, seed)
     return next((log for log in logs[1:] if job and _submits(log, job)), logs[0])
 
@@ -161,10 +161,10 @@ def _submits(log: Path, job: str) -> bool:
 
 
 def load_plugins_of(log: Path) -> list[str]:
-    """Import the plug-ins of the run that a log is of, as the cell.json beside it names them; without one, none.
+    """Import the plug-ins of a log's run, as listed in the neighbouring cell.json; no plug-ins without the file.
 
-    Returns their absolute paths. Says on standard error which have changed since.
-    Raises InvalidInput for one that is not there any more.
+    Returns their absolute paths. Names plug-ins with changes since the run on standard error.
+    Raises InvalidInput for a missing plug-in.
     """
     plugins = _cell(log).get("plugins")
     known: dict[str, str] = plugins if isinstance(plugins, dict) else {}
@@ -179,7 +179,7 @@ def load_plugins_of(log: Path) -> list[str]:
 
 
 def _cell(log: Path) -> dict[str, Any]:
-    """What cell.json beside a log holds, nothing where there is none."""
+    """Contents of the cell.json beside a log, empty without the file."""
     try:
         data = json.loads((log.parent / "cell.json").read_text("utf-8"))
     except (OSError, ValueError):
@@ -188,7 +188,7 @@ def _cell(log: Path) -> dict[str, Any]:
 
 
 def logs_of(cell: Path) -> list[Path]:
-    """The event logs in a cell's directory, one for each scheduler; none where it kept none."""
+    """The event logs in a cell's directory, a log for each scheduler; none for a cell without logs."""
     one = next((cell / name for name in _LOGS if (cell / name).is_file()), None)
     return [one] if one is not None else sorted(path for path in cell.glob("events-*") if _OF_ONE.fullmatch(path.name))
 

@@ -1,7 +1,7 @@
-"""report.html: one self-contained page on a run. It needs no network, and no server.
+"""report.html: a self-contained page on a run, without need of a network or a server.
 
-plotly.js travels inside the page, compressed; the browser unpacks it. Every chart has the numbers behind
-it as a table, which is also what a browser without JavaScript shows.
+plotly.js travels inside the page, compressed; the browser unpacks it. Every chart has its numbers
+as a table, shown as well by a browser without JavaScript.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ OF_POINTS: Final = 24
 
 
 def write(out_dir: Path) -> Path:
-    """Writes `report.html` into a run directory that has a summary.json, and returns its path.
+    """Writes `report.html` into a run directory with a summary.json, and returns its path.
 
-    `workload.json` (the output of `traces describe`) and `scenario.yaml` are shown when they are there.
-    Raises summary.MissingCell when the summary or a cell is missing, InvalidInput for an event log that cannot be read.
+    `workload.json` (the output of `traces describe`) and `scenario.yaml` are shown if present.
+    Raises summary.MissingCell when the summary or a cell is missing, InvalidInput for an unreadable event log.
     """
     path = out_dir / "report.html"
     write_file(path, render(out_dir))
@@ -82,7 +82,7 @@ def render(out_dir: Path) -> str:
 
 
 def _shared(out_dir: Path, summary: Summary, cells: Cells) -> dict[str, Any]:
-    """What the templates of a run without a sweep have in common."""
+    """Values for all templates of a run without a sweep."""
     return {
         "summary": summary,
         "columns": table.figures(summary),
@@ -100,7 +100,7 @@ def _shared(out_dir: Path, summary: Summary, cells: Cells) -> dict[str, Any]:
 
 
 class _Shown(msgspec.Struct, frozen=True):
-    """A section with its charts, and as HTML what stands above and below them."""
+    """A section with its charts, and the HTML above and below the charts."""
 
     section: Section
     charts: list[tuple[Drawing, Chart]]
@@ -114,9 +114,9 @@ def _sections(
     shared: Mapping[str, Any],
     standing: Sequence[Section],
 ) -> list[_Shown]:
-    """The sections in their order, without those that have nothing to show.
+    """The sections in their order, without empty sections.
 
-    standing: those that may have no chart.
+    standing: sections kept without a chart.
     """
     sections, templates = [], environment.list_templates()
     for section in sorted({*standing, *(place.section for place, _ in made)}, key=lambda section: section.order):
@@ -130,9 +130,9 @@ def _sections(
 
 
 def best(summary: Summary) -> str:
-    """The label under which fewest jobs are left unfinished, of these the one with the highest speedup of means.
+    """The label under which fewest jobs are left unfinished, of several the label with the highest speedup of means.
 
-    Labels that are told the true run times do not count where there are others. The baseline's speedup is 1.
+    Labels with true run times count only without any other label. The baseline's speedup is 1.
     """
     speed = {c.label: c.speedup.ratio_of_means.value for c in summary.comparisons}
     speed[summary.baseline] = 1.0
@@ -143,8 +143,7 @@ def best(summary: Summary) -> str:
 def headline(summary: Summary) -> str:
     """The result in one sentence: the best label against the baseline, by the ratio of means, with its interval.
 
-    Says so when the interval holds 1: then the run does not tell them apart. Where the baseline itself is best it is
-    held against the next.
+    An interval around 1 gives the sentence "cannot tell apart". The baseline as best label is compared with the next.
     """
     first, baseline = best(summary), summary.baseline
     others = [
@@ -242,5 +241,5 @@ def _text(path: Path) -> str | None:
 
 
 def _embedded(data: Any) -> str:
-    """JSON that may stand inside a script element."""
+    """JSON, safe inside a script element."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")

@@ -1,7 +1,7 @@
 """summary.json: the figures of every cell of a run, the comparisons between labels, the expectations.
 
-Reads `runs/LABEL/SEED/{jobs,tasks,nodes}.parquet`, `jobs.parquet` of the baselines that the scenario asks for
-(`baselines/NAME/LABEL/SEED`) and `cell.json`, which holds those fields of `figures.Run` that only the engine knows,
+Reads `runs/LABEL/SEED/{jobs,tasks,nodes}.parquet`, `jobs.parquet` of the scenario's baselines
+(`baselines/NAME/LABEL/SEED`) and `cell.json`, with the fields of `figures.Run` known to the engine alone,
 `version` and `workload`.
 """
 
@@ -34,11 +34,11 @@ class MissingCell(UserError, ValueError):
 
 
 def build(out_dir: Path, scenario: Mapping[str, Any]) -> Summary:
-    """Computes the summary of a run directory and writes it to `summary.json` there.
+    """Computes the summary of a run directory and writes `summary.json` there.
 
     scenario: the resolved scenario as plain data (with or without the `spec` level); its policies, seeds,
         baseline, queue weights and expectations are read.
-    Raises MissingCell when a cell is not there, expect.ExpectError for an expectation that cannot be evaluated.
+    Raises MissingCell for a missing cell, expect.ExpectError for an expectation without a value.
     """
     spec = scenario.get("spec", scenario)
     labels, seeds = labels_of(spec, out_dir), seeds_of(spec, out_dir)
@@ -95,22 +95,22 @@ def point_folder(number: int) -> str:
 
 
 def cell_dir(out_dir: Path, label: str, seed: int) -> Path:
-    """Where the files of one cell are."""
+    """Folder of a cell."""
     return out_dir / "runs" / label / str(seed)
 
 
 def references(spec: Mapping[str, Any], out_dir: Path, label: str, seed: int) -> dict[str, pl.DataFrame]:
-    """The jobs of each baseline that the scenario asks for. Raises MissingCell."""
+    """The jobs of each baseline of the scenario. Raises MissingCell."""
     return {name: _read(baseline_dir(out_dir, name, label, seed), "jobs") for name in spec.get("baselines") or ()}
 
 
 def baseline_dir(out_dir: Path, baseline: str, label: str, seed: int) -> Path:
-    """Where the files of a baseline's cell are; the ideal one belongs to all labels."""
+    """Folder of a baseline's cell; the ideal baseline belongs to all labels."""
     return out_dir / "baselines" / baseline / ("" if baseline == "ideal" else label) / str(seed)
 
 
 def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """One of `jobs`, `tasks`, `nodes`, `plans` of a cell. Raises MissingCell when it is absent or cannot be read."""
+    """Table `jobs`, `tasks`, `nodes` or `plans` of a cell. Raises MissingCell for an absent or unreadable table."""
     frame = _read(cell, table, columns)
     for name, kind in _SCHEMAS.get(table, {}).items():
         if frame.schema.get(name) != kind and not (columns and name not in columns):
@@ -120,7 +120,7 @@ def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> 
 
 
 def _read(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """A table as it is: those of baselines have fewer columns. Raises MissingCell."""
+    """A table with any columns: tables of baselines have fewer. Raises MissingCell."""
     path = cell / f"{table}.parquet"
     if not path.is_file():
         raise MissingCell(f"{path}: not there; run the scenario again to compute what is missing")
@@ -131,7 +131,7 @@ def _read(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.Da
 
 
 def sometimes(cell: Path) -> list[str]:
-    """The columns of a cell's tasks.parquet that are there only sometimes, and are there."""
+    """The optional columns (`SOMETIMES`) present in a cell's tasks.parquet."""
     try:
         there = pl.read_parquet_schema(cell / "tasks.parquet")
     except (pl.exceptions.PolarsError, OSError):
@@ -140,7 +140,7 @@ def sometimes(cell: Path) -> list[str]:
 
 
 def read_attempts(cell: Path, columns: Sequence[str]) -> pl.DataFrame:
-    """These columns of a cell's attempts, those left out beside which another one was the task. Raises MissingCell."""
+    """Columns of a cell's attempts, without copies in vain and attempts beaten by a copy. Raises MissingCell."""
     if "copy" not in sometimes(cell):
         return read_table(cell, "tasks", columns)
     frame = read_table(cell, "tasks", [*columns, *(name for name in ("copy", "task") if name not in columns)])
@@ -155,14 +155,14 @@ def read_attempts(cell: Path, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Of a cell's tasks what figures need, and its nodes. Raises MissingCell."""
+    """Tasks of a cell with the columns of the figures, and its nodes. Raises MissingCell."""
     nodes = read_table(cell, "nodes")
     demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
     return read_attempts(cell, [*TASK_COLUMNS, *demands]), nodes
 
 
 class Counters(msgspec.Struct, frozen=True):
-    """What cell.json says. run: the figures that the engine knows."""
+    """The contents of cell.json. run: the engine's own figures."""
 
     run: Run
     version: str | None
@@ -170,7 +170,7 @@ class Counters(msgspec.Struct, frozen=True):
 
 
 def read_counters(cell: Path) -> Counters:
-    """The contents of cell.json. Raises MissingCell when it is absent or does not hold what it should."""
+    """The contents of cell.json. Raises MissingCell for an absent file and for unexpected contents."""
     counters = _read_json(cell / "cell.json", dict[str, Any], "run the scenario again to compute what is missing")
     try:
         workload = msgspec.convert(counters.get("workload"), Workload | None)
@@ -196,7 +196,7 @@ def _read_json(path: Path, kind: type[T], hint: str) -> T:
 
 
 def labels_of(spec: Mapping[str, Any], out_dir: Path) -> list[str]:
-    """The labels in the scenario's order, or those found on disk. Raises MissingCell when there are none."""
+    """The labels in the scenario's order, or from disk. Raises MissingCell for a run without labels."""
     named = [str(policy.get("label") or policy.get("kind")) for policy in spec.get("policies") or ()]
     labels = named or sorted(path.name for path in (out_dir / "runs").glob("*") if path.is_dir())
     if not labels:
@@ -205,18 +205,18 @@ def labels_of(spec: Mapping[str, Any], out_dir: Path) -> list[str]:
 
 
 def seeds_of(spec: Mapping[str, Any], out_dir: Path) -> list[int]:
-    """The seeds in the scenario's order, or those found on disk."""
+    """The seeds in the scenario's order, or from disk."""
     seeds = {int(path.name) for path in (out_dir / "runs").glob("*/*") if path.name.isdigit()}
     return [int(seed) for seed in spec.get("seeds") or sorted(seeds)]
 
 
 def queue_weights(spec: Mapping[str, Any]) -> dict[str, float]:
-    """Weights of the scenario's queues by name, wherever it lists them; a queue that is not listed weighs 1."""
+    """Weights of the scenario's queues by name; an unlisted queue weighs 1."""
     return {str(queue["name"]): float(queue.get("weight", 1.0)) for queue in listed_queues(spec) if "name" in queue}
 
 
 def listed_queues(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The scenario's queues as plain data, wherever it lists them."""
+    """The scenario's queues as plain data, from `queues` or from `cluster.queues`."""
     return spec.get("queues") or (spec.get("cluster") or {}).get("queues") or ()
 
 
@@ -235,7 +235,7 @@ def _name(scenario: Mapping[str, Any], out_dir: Path) -> str:
 
 
 def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl.DataFrame, known: Run) -> Run:
-    """The figures of one cell. known: those that the engine knows."""
+    """The figures of a cell. known: the engine's own figures."""
     label, seed = cell
     tasks, nodes = read_for_figures(cell_dir(out_dir, label, seed))
     weights, bounds_ms = queue_weights(spec), queue_bounds(spec, label)

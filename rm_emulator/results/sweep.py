@@ -1,4 +1,4 @@
-"""The points of a sweep side by side: for the terminal, for the report, and what its charts are made from."""
+"""The points of a sweep side by side: for the terminal, for the report, and for its charts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 
 def names(axes: Mapping[str, Sequence[Any]]) -> dict[str, str]:
-    """What each axis is called beside the others: the last part of its path where that is enough.
+    """Names of the axes: the last part of the path where unique, else the whole path.
 
     >>> names({"cluster.nodes[0].count": [1], "workload.load": [1]})
     {'cluster.nodes[0].count': 'count', 'workload.load': 'load'}
@@ -38,7 +38,7 @@ def names(axes: Mapping[str, Sequence[Any]]) -> dict[str, str]:
 
 
 def named(values: Mapping[str, Any], summary: Summary, without: str) -> list[str]:
-    """The swept settings at a point that differ between points, one of them left out.
+    """The swept settings at a point, without constant settings and without a given axis.
 
     A block is told by its kind; a plain value by the name of its axis.
     """
@@ -51,7 +51,7 @@ def named(values: Mapping[str, Any], summary: Summary, without: str) -> list[str
 
 
 def estimate(point: Summary, label: str, *path: str) -> Estimate | None:
-    """One figure of a label at one point; None when it does not apply to one of the seeds."""
+    """A figure of a label at a point; None when some seed lacks a value."""
     runs = [msgspec.structs.replace(point, runs=[run]) for run in point.of(label)]
     values = [table.mean_over_seeds(run, label, *path) for run in runs]
     known = [value for value in values if value is not None]
@@ -61,7 +61,7 @@ def estimate(point: Summary, label: str, *path: str) -> Estimate | None:
 
 
 def best(point: Summary) -> str | None:
-    """The label under which jobs finish soonest on average at this point, None where two do."""
+    """The label under which jobs finish soonest on average at a point, None for a tie."""
     means = {label: table.mean_over_seeds(point, label, "jct_s", "mean") for label in point.labels}
     known = sorted((mean, label) for label, mean in means.items() if mean is not None)
     return known[0][1] if len(known) == 1 or (known and known[0][0] < known[1][0]) else None
@@ -91,7 +91,7 @@ def _extremes(summary: Summary) -> str:
 
 
 def name_one(directory: Path, axes: Mapping[str, Sequence[Any]]) -> str:
-    """For commands that are about one point: which there are."""
+    """Message of commands for a single point: a sweep's points."""
     count = math.prod(len(values) for values in axes.values())
     first = {axis: values[0] for axis, values in axes.items()}
     return f"is a sweep of {count:,} points: name one, such as {directory / 'points' / '1'} ({show_point(first)})"
@@ -109,12 +109,12 @@ def show(summary: Summary, console: Console) -> None:
 
 
 def compared(summary: Summary) -> tuple[str, list[table.Column]]:
-    """Title and columns of the table that `run` prints."""
+    """Title and columns of the table of `run`."""
     return _title(summary), columns(summary, _PRINTED)
 
 
 def _title(summary: Summary) -> str:
-    """What was run."""
+    """Scenario, points, labels and seeds in words."""
     points, labels, seeds = len(summary.points), len(summary.labels), len(summary.seeds)
     return f"{summary.scenario}: {points:,} points, {labels} labels, {seeds} seed{'s' if seeds > 1 else ''}"
 
@@ -137,7 +137,7 @@ def columns(summary: Summary, most: int | None = None) -> list[table.Column]:
 
 
 def outcomes(summary: Summary) -> list[tuple[str, Sequence[Outcome], int]]:
-    """Each expectation with the outcomes of the points where it failed, and at how many it was looked at."""
+    """Each expectation with its failed outcomes, and the number of points evaluated."""
     texts = dict.fromkeys(outcome.text for outcome in summary.expect)
     of_text = {text: [outcome for outcome in summary.expect if outcome.text == text] for text in texts}
     return [(text, [each for each in found if not each.holds], len(found)) for text, found in of_text.items()]
@@ -157,5 +157,5 @@ def _expectations(summary: Summary) -> Text:
 
 
 def numeric(values: Sequence[Any]) -> bool:
-    """Whether an axis is one of numbers."""
+    """Whether all values of an axis are numbers."""
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

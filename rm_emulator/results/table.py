@@ -29,20 +29,20 @@ SPEEDUP_NAMES: Final = {
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A column of a comparison: one figure of all labels, in their order, as means over the seeds.
-
-    rank: 0 always stays, the highest goes first when there is no room. values: None where it does not apply.
-    beside: name and values of a second figure that the report shows in small print. good: -1 lower is better, 1 higher.
-    meaning: of the heading, where that is not plain.
-    """
+    """A column of a comparison: a figure of all labels, in their order, as means over the seeds."""
 
     heading: str
     rank: int
+    """0 always stays; without room the highest rank goes first."""
     values: list[float | None]
+    """None for a label without the figure."""
     unit: str
     good: int
+    """-1 where lower is better, 1 where higher is better."""
     beside: tuple[str, list[float | None]] | None = None
+    """Name and values of a second figure, in small print in the report."""
     meaning: str = ""
+    """Explanation of an unclear heading."""
 
     @property
     def best(self) -> float | None:
@@ -77,7 +77,7 @@ _FRACTIONS: Final = ("right queue", "in time")
 
 
 def figures(summary: Summary) -> list[Figure]:
-    """The columns of a comparison, without those that no label has a figure for."""
+    """The columns of a comparison, without columns empty for all labels."""
     columns = []
     for heading, rank, path in _FIGURES:
         unit, good = meaning(*path)
@@ -100,7 +100,7 @@ def _means(summary: Summary, path: Sequence[str]) -> list[float | None]:
 
 
 def mean_over_seeds(summary: Summary, label: str, *path: str) -> float | None:
-    """The mean of one figure over the runs of a label; None when it does not apply to one of them.
+    """The mean of a figure over the runs of a label; None when some run lacks a value.
 
     path: names of fields of `figures.Run`, of keys below a mapping.
     """
@@ -180,17 +180,17 @@ class Column(msgspec.Struct):
 
 
 def compared(summary: Summary) -> tuple[str, list[Column]]:
-    """Title and columns of the table that `run` prints."""
+    """Title and columns of the table of `run`."""
     return _title(summary), columns(summary)
 
 
 def comparison(summary: Summary, width: int | None = None) -> Table:
-    """The table that `run` prints. The best of each column is bold; times are in seconds. width: as of `drawn`."""
+    """The table of `run`. The best of each column is bold; times are in seconds. width: as of `drawn`."""
     return drawn(*compared(summary), width)
 
 
 def drawn(title: str, columns: Sequence[Column], width: int | None, rows_each: int = 0) -> Table:
-    """A table of these columns. rows_each: a line after so many rows, none for 0.
+    """A table of the columns. rows_each: a line after so many rows, none for 0.
 
     width: of the terminal in characters; the least important columns are left out until the table fits.
     """
@@ -248,7 +248,7 @@ def _speedup(speedup: Speedup) -> Text:
 
 
 def on(run: Run) -> str:
-    """Of which resource the load is, where that is not the usual one."""
+    """Resource of the load in brackets, unless the usual resource."""
     return f" ({run.load_resource})" if run.load_resource not in (None, "cpu") else ""
 
 
@@ -260,7 +260,7 @@ def _title(summary: Summary) -> str:
 
 
 def expectations(summary: Summary) -> Text:
-    """One line per expectation with the figures of both sides."""
+    """A line per expectation with the figures of both sides."""
     text = Text()
     for outcome in summary.expect:
         mark, style = ("holds", "green") if outcome.holds else ("FAILS", "bold red")
@@ -270,7 +270,7 @@ def expectations(summary: Summary) -> Text:
 
 
 def show(summary: Summary, console: Console) -> None:
-    """Prints the comparison, what the speedups mean, and the expectations."""
+    """Prints the comparison, the meaning of the speedups, and the expectations."""
     console.print(comparison(summary, console.width))
     if summary.comparisons:
         how = summary.comparisons[0].interval
@@ -301,14 +301,14 @@ def _cost_table(rows: Sequence[tuple[str, str, Costs]]) -> Table:
 
 
 def locality(summary: Summary) -> str:
-    """How near to their input tasks ran under each label, in one line; nothing when no task has input on a node."""
+    """How near to their input tasks ran under each label, in a line; empty without tasks with input on a node."""
     shares = [(label, mean_over_seeds(summary, label, "locality", "node")) for label in summary.labels]
     known = [f"{100 * share:.1f} % ({label})" for label, share in shares if share is not None]
     return f"tasks that ran on a node with their input: {', '.join(known)}" if known else ""
 
 
 def new_queue(summary: Summary) -> str:
-    """What one more queue would get, in one line; nothing when the run has a single queue."""
+    """Share of an additional queue, in a line; empty for a run with a single queue."""
     if not summary.several_queues:
         return ""
     shares = {label: mean_over_seeds(summary, label, "new_queue", "share") for label in summary.labels}

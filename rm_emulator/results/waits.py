@@ -1,10 +1,10 @@
-"""What the jobs of one cell waited for, and when: from the `Hold`s of its event log and the times of its tasks.
+"""Waits of all jobs of a cell with their reasons, from the `Hold`s of the event log and the times of the tasks.
 
-A job waits while some task of it that is not done has no container; the reason is that of the last `Hold`. It idles
-while nothing of it runs. A Hold is said when something happens to the job, so three things are put right by what the
-tables tell: when all tasks of open stages have containers the job waits for a stage; while its pilots run and nothing
-else of it is started it waits for them; who waits for an offer of a full cluster has no room. `explain` tells more of
-one job, by replaying the log; this is all jobs at once, at the cost of reading it.
+A job waits while some open task has no container; the reason is the last `Hold`'s. A job idles while none of its tasks
+runs. A Hold appears only with news of the job, so the tables correct three reasons: a job with containers for all
+tasks of open stages waits for a stage; a job with running pilots and no other start waits for the pilots; a job
+waiting for an offer of a full cluster has no room. `explain` tells more of a single job, by a replay of the log; here
+all jobs cost a single pass through the log.
 """
 
 from __future__ import annotations
@@ -68,18 +68,16 @@ class _At(msgspec.Struct):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What a log says of all jobs.
-
-    holds: `job, at_ms, reason` in its order; stages: `job, stage, tasks, parent`, a row for each parent, one with null
-    for a stage without any.
-    """
+    """Statements of a log on all jobs."""
 
     holds: pl.DataFrame
+    """`job, at_ms, reason`, in the order of the log."""
     stages: pl.DataFrame
+    """`job, stage, tasks, parent`, a row for each parent, a row with null for a stage without parents."""
 
 
 def read(logs: Iterable[Path]) -> Said:
-    """Reads the logs of a cell once. Raises InvalidInput when one cannot be read to its end."""
+    """Reads the logs of a cell once. Raises InvalidInput for a log without a readable end."""
     holds: list[tuple[str, int, str]] = []
     stages: list[tuple[str, int, int, int | None]] = []
     fact = b""
@@ -99,10 +97,9 @@ def read(logs: Iterable[Path]) -> Said:
 
 
 def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said: Said) -> pl.DataFrame:
-    """`job, from_ms, to_ms, reason`, by job in order of time: when tasks of it waited, and for what.
+    """`job, from_ms, to_ms, reason`, by job in order of time: the waits of its tasks with reasons.
 
-    jobs, tasks, nodes: of the cell (`results.record`). Of a job that did not finish it goes to the last moment that
-    anything is known of.
+    jobs, tasks, nodes: of the cell (`results.record`). Waits of an unfinished job go to the last known moment.
     """
     end = pl.lit(_last(jobs, tasks, said.holds))
     whole = said.stages.unique(["job", "stage"]).group_by("job").agg(left=pl.col("tasks").sum())
@@ -135,7 +132,7 @@ def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said
 
 
 def _opened(jobs: pl.DataFrame, tasks: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
-    """`job, at, ready`: when stages open (the last of those before is done), and with how many tasks."""
+    """`job, at, ready`: when stages open (the last stage before is done), and with how many tasks."""
     done = tasks.filter(pl.col("code") == 0).group_by("job", "stage").agg(done=pl.len(), at=pl.col("ended_ms").max())
     over = done.join(stages.unique(["job", "stage"]), on=["job", "stage"]).filter(pl.col("done") >= pl.col("tasks"))
     after = stages.join(over.select("job", "at", parent="stage"), on=["job", "parent"], how="left")
@@ -148,7 +145,7 @@ def _opened(jobs: pl.DataFrame, tasks: pl.DataFrame, stages: pl.DataFrame) -> pl
 
 
 def _sampled(tasks: pl.DataFrame) -> pl.DataFrame:
-    """`job, at, samples`: when jobs begin and end to wait for pilots that run, nothing else being started meanwhile."""
+    """`job, at, samples`: begin and end of waits for running pilots, without other starts meanwhile."""
     times = tasks.filter("pilot").group_by("job").agg(pl.col("granted_ms").max(), pl.col("ended_ms").max())
     between = pl.col("granted_ms").is_between("since", "until", closed="none")
     others = tasks.join(times.select("job", since="granted_ms", until="ended_ms"), on="job").filter(between)
@@ -158,7 +155,7 @@ def _sampled(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _merged(waits: pl.DataFrame) -> pl.DataFrame:
-    """Stretches that go on for the same reason are one."""
+    """Joins adjacent stretches of the same reason."""
     goes_on = (pl.col("reason") == pl.col("reason").shift()) & (pl.col("from_ms") == pl.col("to_ms").shift())
     same = goes_on.over("job").fill_null(value=False)
     return (
@@ -182,10 +179,10 @@ def idle(jobs: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_reason(waits: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """`reason, ms, jobs, free`, longest first: how long jobs waited, how many of them, what was free meanwhile.
+    """`reason, ms, jobs, free`, longest first: time waited, number of waiting jobs, free part of the cluster.
 
-    waits: as of `stretches`. free: the fraction of the cluster that nobody held, of the resource of which least was
-    free, mean over the time waited.
+    waits: as of `stretches`. free: the free fraction of the cluster, of the scarcest resource, mean over the time
+    waited.
     """
     ms = pl.col("to_ms") - pl.col("from_ms")
     of_each = waits.with_columns(ms=ms, free=_free_meanwhile(waits, nodes) * ms)
@@ -194,7 +191,7 @@ def by_reason(waits: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _free_meanwhile(waits: pl.DataFrame, nodes: pl.DataFrame) -> pl.Series:
-    """The fraction of the cluster that was free in each stretch, of the resource of which least was free."""
+    """The free fraction of the cluster in each stretch, of the scarcest resource."""
     whole = whole_cluster(nodes).filter(pl.col("capacity") > 0)
     left = (
         whole.group_by("start_ms", "end_ms")
@@ -210,6 +207,6 @@ def _free_meanwhile(waits: pl.DataFrame, nodes: pl.DataFrame) -> pl.Series:
 
 
 def _last(jobs: pl.DataFrame, tasks: pl.DataFrame, holds: pl.DataFrame | None = None) -> int:
-    """The last moment (ms) that anything is known of."""
+    """The last known moment (ms)."""
     times = [jobs["submit_ms"], tasks["ended_ms"], *([] if holds is None else [holds["at_ms"]])]
     return max((int(column.to_numpy().max()) for column in times if len(column)), default=0)

@@ -1,6 +1,6 @@
-"""Names for the report: which jobs waited, gained and lost, how each user fared, whose tasks were lost.
+"""Names for the report: jobs with long waits, gains and losses, the course of each user, jobs with lost tasks.
 
-Of a label's first seed, except those that gained and lost, which are of all seeds. Times in seconds.
+From a label's first seed; gains and losses from all seeds. Times in seconds.
 """
 
 from __future__ import annotations
@@ -35,30 +35,34 @@ _CODES: Final = {-102: "preempted"}
 
 
 class Waiter(msgspec.Struct, frozen=True):
-    """A job that waited. about: its name, user and queue.
-
-    late: JCT less ideal JCT, None when that is unknown; jct: None when it did not finish; idle: how long nothing ran.
-
-    bar: its life as a CSS background, coloured by reason; told: the same in words. mostly: (colour, reason, how long).
-    sooner: (label or baseline, JCT there) of the shortest, None when none is much shorter.
-    """
+    """A waiting job; times as text with units."""
 
     job: str
     about: str
+    """Name, user and queue."""
     tasks: int
     came: str
+    """Time of submission."""
     late: str | None
+    """JCT less ideal JCT, None for an unknown ideal."""
     jct: str | None
+    """None for an unfinished job."""
     idle: str
+    """Time without a running task."""
     bar: str
+    """Life of the job as a CSS background, coloured by reason."""
     told: str
+    """Life of the job in words."""
     mostly: tuple[tuple[str, str, str], ...]
+    """Main reasons: (colour, reason, duration)."""
     lost: int
+    """Failed attempts."""
     sooner: tuple[str, str] | None
+    """(label or baseline, JCT there) with the shortest JCT, None unless much shorter."""
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Rows of text, each with the label that it is of. text: how many columns of it are words, not numbers."""
+    """Rows of text, each with its label. text: number of leading columns with words instead of numbers."""
 
     id: str
     title: str
@@ -69,7 +73,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Who(msgspec.Struct, frozen=True):
-    """All of it. jobs: how many each label has; reasons: (colour, reason, meaning); logged: all labels have a log."""
+    """The section of jobs. jobs: count by label; reasons: (colour, reason, meaning); logged: all labels have a log."""
 
     waiters: Mapping[str, Sequence[Waiter]]
     jobs: Mapping[str, int]
@@ -79,7 +83,7 @@ class Who(msgspec.Struct, frozen=True):
 
 
 def who(cells: Cells) -> Who:
-    """What the section of jobs names. Raises summary.MissingCell, InvalidInput for a log that cannot be read."""
+    """Contents of the section of jobs. Raises summary.MissingCell, InvalidInput for an unreadable log."""
     tables = (_gains(cells), _users(cells), _lost(cells))
     reasons = [(_tint(i), r.replace("_", " "), waits.MEANINGS[Reason(r)]) for i, r in enumerate(cells.reasons)]
     return Who(
@@ -92,7 +96,7 @@ def who(cells: Cells) -> Who:
 
 
 def contenders(summary: Summary) -> list[str]:
-    """The labels that could be used: all but those whose predictor is told the truth, where others are left."""
+    """Labels of use in practice: labels without a predictor of true run times; all labels if none is left."""
     told = {run.label for run in summary.runs if _told_truth(run)}
     return [label for label in summary.labels if label not in told] or summary.labels
 
@@ -105,7 +109,7 @@ def _told_truth(run: Run) -> bool:
 
 
 def _span(ms: float) -> str:
-    """A time or a duration in the unit that suits it, `12.5 min`."""
+    """A time or a duration in a suitable unit, `12.5 min`."""
     divisor, unit = time_unit(ms) if ms >= 120_000 else (1000.0, "s")
     return f"{number(ms / divisor)} {unit}"
 
@@ -115,7 +119,7 @@ def _tint(index: int) -> str:
 
 
 def _waiters(cells: Cells, label: str) -> list[Waiter]:
-    """Those that waiting held up longest: by JCT less the ideal one; where that is unknown, by the time they idled."""
+    """Jobs with the longest delay by waiting: JCT less ideal JCT, for an unknown ideal the idle time."""
     jobs, tasks = cells.jobs[label, cells.seeds[0]], cells.tasks(label)
     shown = max(_LEAST, WAITERS // len(cells.labels))
     last = pl.lit(int(tasks["ended_ms"].to_numpy().max()) if len(tasks) else 0)
@@ -136,7 +140,7 @@ def _waiters(cells: Cells, label: str) -> list[Waiter]:
 
 
 def _elsewhere(cells: Cells, label: str, names: pl.Series) -> dict[str, dict[str, float]]:
-    """JCT (s) of these jobs under the other labels and under the baselines."""
+    """JCT (s) of the named jobs under the other labels and under the baselines."""
     seed = cells.seeds[0]
     others = {other: cells.jobs[other, seed] for other in contenders(cells.summary) if other != label}
     found = {
@@ -181,7 +185,7 @@ _Part = tuple[int, int, str]
 
 
 def _joined(parts: list[_Part]) -> list[_Part]:
-    """At most `_STRETCHES`: the shortest one goes to its longer neighbour, again and again."""
+    """At most `_STRETCHES`: the shortest stretch goes to its longer neighbour, again and again."""
     parts = list(parts)
     while len(parts) > _STRETCHES:
         length = [end - start for start, end, _ in parts]
@@ -209,7 +213,7 @@ def _life(parts: Sequence[_Part], start: int, end: int, place: Mapping[str, int]
 
 
 def _gains(cells: Cells) -> Table | None:
-    """Jobs that gained and lost most against the baseline."""
+    """Jobs with the largest gains and losses compared with the baseline."""
     baseline, rows = cells.summary.baseline, []
     for compared in cells.summary.comparisons:
         label = compared.label
@@ -289,7 +293,7 @@ def _users(cells: Cells) -> Table | None:
 
 
 def _lost(cells: Cells) -> Table | None:
-    """Jobs with attempts that failed or were preempted."""
+    """Jobs with failed or preempted attempts."""
     rows = []
     for label in cells.labels:
         lost = cells.tasks(label).filter(pl.col("code") != 0)

@@ -1,4 +1,4 @@
-"""Data on its way to the job's tasks: what those wait for that have a container and have not started."""
+"""Data on the way to the job's tasks: the wait of tasks with a container and without a start."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from schedulers.core.transfers import Parcel
 
 
 class Data:
-    """Which tasks wait for data, from where and until when."""
+    """Tasks waiting for data, with source and time of arrival."""
 
     def __init__(self, state: JobState, tasks: Tasks, diary: Diary) -> None:
         self._state, self._tasks, self._diary = state, tasks, diary
 
     def awaited(self, at: int) -> list[Parcel]:
-        """What its containers wait for that have not started, the last to be there at the end."""
+        """Parcels awaited by containers before their start, in order of arrival."""
         waiting = [attempt for attempt in self._tasks.held.values() if attempt.started is None]
         found = [attempt.parcel for attempt in waiting if attempt.parcel is not None and attempt.parcel.at > at]
         return sorted(found, key=lambda parcel: parcel.at)
 
     def tell(self, decisions: list[Decision], at: int) -> None:
-        """Tell which of the tasks that were just granted wait for data; by stage, of several the last."""
+        """Tell of tasks just granted and waiting for data; by stage, of several the last."""
         waits: dict[int, list[Attempt]] = {}
         for decision in decisions:
             attempt = self._tasks.held.get(decision.container) if isinstance(decision, Place | Copy) else None

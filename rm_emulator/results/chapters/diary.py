@@ -1,4 +1,4 @@
-"""What a story is made of, and the diary that all chapters write into."""
+"""The parts of a story, and the diary of all chapters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Part(msgspec.Struct):
-    """For how long (ms) a job's waiting tasks waited for one reason, and how the scheduler put it at first.
+    """Time (ms) of a job's waits for a reason, and the scheduler's first sentence on the reason.
 
     reason: a code of `schedulers.core.reasons`, STARTING or FOR_DATA.
     """
@@ -25,7 +25,7 @@ class Part(msgspec.Struct):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """Something that happened to the job.
+    """An event in the life of the job.
 
     kind: submitted, plan, estimate, choice, stage, task, data, copy, reserved, refused, lost, end.
     """
@@ -36,7 +36,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A stretch of time in which tasks of the job waited. idle_ms: how long of it nothing of the job ran."""
+    """A stretch of time in which tasks of the job waited. idle_ms: time without a running task of the job."""
 
     from_ms: int
     to_ms: int
@@ -45,10 +45,10 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Story(msgspec.Struct, frozen=True):
-    """All that a log tells of one job; times in ms.
+    """The story of a job in a log; times in ms.
 
-    finished_ms: None when the log ends before the job. waited_ms + ran_ms is the JCT (so far): it waited while
-    nothing of it ran. reasons: what it waited for in all, longest first.
+    finished_ms: None when the log ends before the job. waited_ms + ran_ms is the JCT (so far): waited_ms
+    without any running task. reasons: sums over all waits, longest first.
     """
 
     job: str
@@ -72,7 +72,7 @@ class Stretches:
         self._parts: dict[str, Part] = {}
 
     def begin(self, at: int) -> None:
-        """Start the story at this time; anything earlier is left out."""
+        """Start the story at a time (ms); earlier waits are left out."""
         self._since = self._last = at
 
     def add(self, at: int, *, runs: bool) -> None:
@@ -90,7 +90,7 @@ class Stretches:
         return reason in self._parts
 
     def note(self, part: Part) -> None:
-        """Put the part of a reason that is new in this stretch."""
+        """Put the part of a reason new in the present stretch."""
         self._parts[part.reason] = part
 
     def close(self) -> None:
@@ -112,14 +112,14 @@ class Stretches:
 
 
 class Diary:
-    """What was told of the job so far."""
+    """The story of the job so far."""
 
     def __init__(self) -> None:
         self.moments: list[Moment] = []
         self.stretches = Stretches()
 
     def note(self, kind: str, at: int, text: str) -> None:
-        """The story goes on: what was waited for until now is told before it."""
+        """Add a moment, after the waits up to now."""
         self.stretches.close()
         self.moments.append(Moment(at, kind, text))
 

@@ -1,4 +1,4 @@
-"""What the job is expected to take, what is planned for it, and its place in the policy's order."""
+"""The job's expected work, its plan, and its place in the policy's order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedulers.core.state import JobState
 
 
 class Outlook:
-    """Tells of pilots, estimates and promises when they change. about: what the policy says of a job, see Policy."""
+    """Tells of pilots, estimates and promises at each change. about: the policy's words on a job (`Policy.about`)."""
 
     def __init__(self, about: Callable[[JobState], dict[str, Any]], state: JobState, diary: Diary) -> None:
         self._about, self._state, self._diary = about, state, diary
@@ -20,7 +20,7 @@ class Outlook:
         self._pilots_left = state.pilots_left
 
     def planned(self, at: int) -> None:
-        """Tell which tasks go first to learn from."""
+        """Tell of the first tasks, run to learn from."""
         plan = self._state.plan
         if plan is None:
             return
@@ -56,7 +56,7 @@ class Outlook:
             self._diary.note("estimate", at, ", ".join(told))
 
     def _promised(self, promise: dict[str, int] | None) -> list[str]:
-        """What the policy has promised, when it is another number of containers than before."""
+        """The policy's promise, when the number of containers differs from before."""
         if promise is None or promise["containers"] == self._allocation:
             return []
         self._allocation = promise["containers"]

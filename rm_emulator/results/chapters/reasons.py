@@ -1,4 +1,4 @@
-"""What the job's tasks without a container wait for, and why."""
+"""Reasons of the job's tasks without a container."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOKS: Final = 512
 
 
 class Reasons:
-    """Asks the scheduler why the job waits, whenever something happens to it, and now and then while it waits."""
+    """Asks the scheduler for the job's reason of waiting, at news of the job and from time to time during a wait."""
 
     def __init__(
         self,
@@ -33,9 +33,9 @@ class Reasons:
         self._every = _LOOK_MS
 
     def due(self, at: int) -> bool:
-        """Whether it is time to look again.
+        """Whether the next look is due.
 
-        Of several facts at one instant the last counts: what was so between them lasted no time.
+        Of several facts at an instant the last counts: states in between lasted no time.
         """
         return at - self._looked >= self._every or at == self._looked
 
@@ -69,7 +69,7 @@ class Reasons:
         return Part(reason, 0, said.sentence + also)
 
     def in_words(self) -> str:
-        """All that the scheduler says now, after a colon."""
+        """The scheduler's present sentences, after a colon."""
         job = self._state.spec.id
         if job not in self._scheduler.state.jobs:
             return ""

@@ -1,4 +1,4 @@
-"""What happened to the tasks of the job: granted, started, done, copied, lost."""
+"""Events of the job's tasks: granted, started, done, copied, lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from schedulers.decentralised.decider import Decentraliser
 
 
 class Attempt(msgspec.Struct):
-    """A task of the job in a container. parcel: what of its data is there last, if that was not there yet."""
+    """A task of the job in a container. parcel: the last part of its input to arrive, None with all input present."""
 
     stage: int
     task: int
@@ -45,7 +45,7 @@ class Attempt(msgspec.Struct):
 
 
 class Tally:
-    """What has happened to a stage so far; runtimes in ms."""
+    """Counts of a stage so far; run times in ms."""
 
     def __init__(self) -> None:
         self.started = self.ended = self.lost = self.moved = self.total = self.longest = self.last_start = 0
@@ -53,7 +53,7 @@ class Tally:
 
 
 class Tasks:
-    """The job's tasks by container, and what has become of each stage. task: (stage, index) to tell of in detail."""
+    """The job's tasks by container, and the counts of each stage. task: (stage, index) of a task told in detail."""
 
     def __init__(
         self, scheduler: Scheduler | Decentraliser, state: JobState, task: tuple[int, int] | None, diary: Diary
@@ -74,11 +74,11 @@ class Tasks:
 
     @property
     def run(self) -> bool:
-        """Whether one does; copies of tasks that are done do not count."""
+        """Whether a task runs; copies of finished tasks do not count."""
         return any(attempt.started is not None and attempt.which not in self._done for attempt in self.held.values())
 
     def take_up(self) -> None:
-        """Those that were there when the log begins."""
+        """Take in the containers at the log's begin."""
         for container in self._scheduler.state.containers.values():
             if container.job == self._spec.id:
                 started = container.started if container.status == RUNNING else None
@@ -89,13 +89,13 @@ class Tasks:
             tally.started = stage.finished + stage.running
 
     def hear(self, event: Event) -> None:
-        """A fact, after the scheduler has heard it."""
+        """Take in a fact, after the scheduler has heard the fact."""
         hear = self._hears.get(type(event))
         if hear is not None:
             hear(event)
 
     def decided(self, decision: Decision, at: int) -> None:
-        """A decision, after it was carried out."""
+        """Take in a decision, after the scheduler has carried out the decision."""
         if isinstance(decision, Place | Run | Move):
             if decision.job == self._spec.id:
                 self._granted(decision, at)
@@ -141,7 +141,7 @@ class Tasks:
         self._diary.note("copy", at, f"{self.called(attempt)}{done} is copied to node {decision.node}")
 
     def _parcel(self, stage: int, node: str, at: int) -> Parcel | None:
-        """What a task of the stage takes that is there last, if that is not on the node yet."""
+        """The last input of the stage to arrive on a node, None with all input present."""
         state = self._scheduler.state
         if state.links is None or node not in state.nodes:
             return None
@@ -222,7 +222,7 @@ class Tasks:
             self._lost(attempt, event.at, "was not started in time")
 
     def _refused(self, event: ClaimRefused) -> None:
-        """All refusals of an instant are one moment."""
+        """Note a refusal; all refusals of an instant share a moment."""
         if self.held.pop(event.container, None) is None:
             return
         last = self._diary.moments[-1]
@@ -252,7 +252,7 @@ class Tasks:
         self._diary.note("lost", at, f"{self.called(attempt)} {why}; it waits again")
 
     def called(self, attempt: Attempt) -> str:
-        """What an attempt is called."""
+        """Name of an attempt in the story."""
         name = f"task {self._spec.stages[attempt.stage].name}/{attempt.task}"
         if attempt.pilot:
             name += " (a pilot)"

@@ -1,4 +1,4 @@
-"""A plan: what a policy planned for one job, and below it what happened, stage by stage."""
+"""A plan: the policy's plan of a job, and below the plan the job's course, stage by stage."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NAME, NAMED = 22, 4
 
 
 class Course(msgspec.Struct, frozen=True):
-    """One job as planned and as it went; times in ms, in the frames from the first start of the plan and of the job.
+    """A job as planned and in its course; times in ms, in the frames from the first start of the plan and of the job.
 
-    stages: `stage, name, tasks, troublesome, start_ms, end_ms, began_ms, over_ms`, the last two as it went; those that
-    start first in the plan in front. planned, went: how many tasks of a stage run from when to when, or a mean,
+    stages: `stage, name, tasks, troublesome, start_ms, end_ms, began_ms, over_ms`, the last two from the course; early
+    starts of the plan in front. planned, went: how many tasks of a stage run from when to when, or a mean,
     `stage, start_ms, end_ms, running`.
     """
 
@@ -47,7 +47,7 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def unit(self) -> tuple[float, str]:
-        """What its times are shown in, see `time_unit`."""
+        """The unit of shown times (`time_unit`)."""
         return time_unit(max(self.makespan_ms, self.span_ms))
 
     def time(self, ms: int) -> str:
@@ -90,7 +90,7 @@ def plan(cells: Cells, params: Params) -> Chart | None:
 
 
 def _courses(cells: Cells, shown: str) -> dict[str, Course]:
-    """By label the course of the job to show, the same one wherever it was planned and has finished."""
+    """By label the course of the job to show, the same job for every label with a plan and an end of the job."""
     courses: dict[str, Course] = {}
     for label, each in cells.plans.items():
         jobs = cells.jobs[label, cells.seeds[0]].filter(pl.col("finish_ms").is_not_null())
@@ -135,7 +135,7 @@ def _course(plan: pl.DataFrame, tasks: pl.DataFrame, submit_ms: int) -> Course:
 
 
 def _running(tasks: pl.DataFrame, most: int) -> pl.DataFrame:
-    """How many tasks of each stage run from when to when, means where that changes more than so many times."""
+    """How many tasks of each stage run from when to when, means beyond `most` changes."""
     stretches = []
     for (stage,), each in tasks.sort("stage").group_by("stage", maintain_order=True):
         starts, ends = each["start_ms"].to_numpy(), each["end_ms"].to_numpy()
@@ -149,7 +149,7 @@ def _running(tasks: pl.DataFrame, most: int) -> pl.DataFrame:
 
 
 def _figure(course: Course, height: int) -> Figure:
-    """Both panels, the plan above; height: of one of them in pixels."""
+    """Both panels, the plan above; height: of a panel in pixels."""
     divisor, unit = course.unit
     whole, count = 2 * height + GAP, len(course.stages)
     panels = {"y": (course.planned, 1 - height / whole), "y2": (course.went, 0.0)}
@@ -175,7 +175,7 @@ def _figure(course: Course, height: int) -> Figure:
 
 
 def _bars(course: Course, runs: pl.DataFrame, divisor: float) -> list[Figure]:
-    """Bars of one panel, those of troublesome stages apart; the highest of a stage is where most of it runs."""
+    """Bars of a panel, troublesome stages apart; a stage's highest bar is at the time of most running tasks."""
     both = pl.concat([course.planned, course.went]).group_by("stage").agg(most=pl.col("running").max())
     placed = course.stages.with_row_index("row").join(both, on="stage")
     bars = runs.join(placed.select("stage", "row", "name", "troublesome", "most"), on="stage", maintain_order="left")
@@ -219,7 +219,7 @@ def _bound(course: Course, divisor: float) -> Figure:
 
 
 def _names(course: Course) -> list[tuple[str, bool]]:
-    """Per stage its name, cut to what fits beside a row, and whether it is troublesome."""
+    """Per stage the name, cut to fit beside a row, and whether the stage is troublesome."""
 
     def cut(name: str) -> str:
         return name if len(name) <= NAME else f"{name[: NAME // 2]}\u2026{name[1 - NAME // 2 :]}"
@@ -228,7 +228,7 @@ def _names(course: Course) -> list[tuple[str, bool]]:
 
 
 def _legend(course: Course) -> str:
-    """Names troublesome stages, or how many there are where they are many."""
+    """Names of troublesome stages, or their number if large."""
     names = [name for name, hard in _names(course) if hard]
     return f"troublesome: {', '.join(names) if len(names) <= NAMED else f'{len(names)} stages'}"
 
