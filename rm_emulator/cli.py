@@ -598,7 +598,7 @@ def bench(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One group of benchmarks (default: all).")] = None,
     json: Json = False,
 ) -> None:
-    """Run the benchmarks, each beside its reference (in a checkout)."""
+    """Run the benchmarks, each compared with its reference (in a checkout)."""
     from importlib.util import find_spec
 
     from rm_emulator.issues import InvalidInput

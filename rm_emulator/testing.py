@@ -148,7 +148,7 @@ def case(
     keeps = profiles.entry(profile).cls.has_executors and seed % 4 == 3
     has_executors = keeps if executors is None else executors
     resources = ("cpu", "memory", "gpu")[: int(rng.integers(2, 4))]
-    # Executors of unlike sizes block each other's nodes by nature; the promise concerns equal ones.
+    # Executors of different sizes block each other's nodes by nature; the promise concerns equal sizes.
     demands = _demands(rng, len(resources), 1 if has_executors else int(rng.integers(1, 5)))
     # Short intervals and round run times make many things happen in the same millisecond.
     fine = rng.random() < 0.4

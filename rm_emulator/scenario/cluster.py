@@ -63,7 +63,7 @@ def container_sizes(block: blocks.ContainerSizes, resources: Resources) -> Sizes
 
 
 def resources_of(scenario: Scenario, others: Iterable[str] = ()) -> Resources:
-    """cpu, memory, then all others that nodes have or `others` names, sorted."""
+    """cpu, memory, then all further resources of nodes and of `others`, sorted."""
     cluster = scenario.spec.cluster
     named = [name for group in cluster.nodes for name in group.capacity]
     if cluster.sizes is not None:

@@ -29,7 +29,7 @@ class Report(Block):
     """Content of the run's report. The report changes no result: finished runs stay valid with a different report."""
 
     charts: list[ChartEntry] = []
-    """Settings of charts, each named once; all others are drawn as ever, e.g. `[{kind: shares, queues: 20}]`."""
+    """Settings of charts, each named once; all others keep their defaults, e.g. `[{kind: shares, queues: 20}]`."""
 
     @model_validator(mode="after")
     def _once(self) -> Report:

@@ -62,7 +62,7 @@ _FORMS: Final[dict[str, Any]] = {
         PolicyEntry, AfterValidator(lambda read: read.model_dump(mode="json")), PlainSerializer(lambda told: told)
     ],
 }
-#: Forms whose unit the code says at the end of a field's name, and a file beside the number.
+#: Forms with a unit, which the code has at the end of a field's name, and a file next to the number.
 _TIMES: Final = ("duration", "interval")
 _BOUNDS: Final = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
 

@@ -206,7 +206,7 @@ def _show_times(value: Any) -> Any:
 
 
 class TimesByNode(Block):
-    """Run times by node, for machines on which tasks take unlike times; a node's speed does not count then."""
+    """Run times by node, for machines on which tasks take different times; a node's speed does not count then."""
 
     by_node: Annotated[
         dict[str, Annotated[int | list[int], BeforeValidator(_of_task), PlainSerializer(_show_times)]],

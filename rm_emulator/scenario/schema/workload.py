@@ -63,7 +63,7 @@ class WorkloadBlock(Block):
     data: Annotated[Data, OF] | None = None
     """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Annotated[Asks, OF] | None = None
-    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+    """Resources asked for compared with resources used, e.g. `{error: [-0.2, 0.5]}`."""
     deadlines: Annotated[Deadlines, OF] | None = None
     """Deadlines of jobs without a deadline of their own, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
 
@@ -80,8 +80,8 @@ class SyntheticWorkload(WorkloadBlock):
     load: Load | None = None
     """Total work over slots times arrival span, met exactly; the preset's own when left out, e.g. `0.9`."""
     slots: Count | None = None
-    """Slots that the load is measured against and that stages' widths grow with; the cluster's cores when left out, e.g.
-    `150`.
+    """Slots that the load is measured against and that stages' widths grow with; the cluster's cores when left out,
+    e.g. `150`.
     """
     history: bool = True
     """With past jobs for predictors to learn from, e.g. `false`."""
@@ -140,7 +140,7 @@ class LachesisWorkload(WorkloadBlock, Settings):
 
 
 class MixedWorkload(WorkloadBlock, Settings):
-    """Services beside batch jobs, as in the example cell of Omega's simulator ([workloads](workloads.md#a-mix))."""
+    """Services and batch jobs, as in the example cell of Omega's simulator ([workloads](workloads.md#a-mix))."""
 
     of: ClassVar = MixedSettings
 
