@@ -60,7 +60,7 @@ class InvalidInput(UserError):
 
 
 class TraceError(InvalidInput, ValueError):
-    """A trace, a stored workload or a folder of Hadoop beyond use; at most 1000 of its mistakes are kept."""
+    """A trace, a stored workload or a folder of Hadoop that cannot be used; at most 1000 of its mistakes are kept."""
 
 
 class Issues:

@@ -171,7 +171,7 @@ def _copies(registry: Registry[Any], settings: Mapping[str, Any] | None) -> bool
 
 
 def _copying(registry: Registry[Any]) -> Iterator[str]:
-    """Names of the registered classes with copies of tasks in some setting at least."""
+    """Names of the registered classes that copy tasks in some setting at least."""
     return (entry.name for entry in registry if getattr(entry.cls, "copies", False) or issubclass(entry.cls, Copies))
 
 
@@ -223,7 +223,7 @@ def _limit_issues(loaded: Loaded, queue: InlineQueue, at: tuple[str | int, ...])
 
 
 def _sharing_issues(loaded: Loaded) -> Iterator[Issue]:
-    """Weights, guarantees and maxima in contradiction on the scenario's cluster."""
+    """Weights, guarantees and maxima that contradict each other on the scenario's cluster."""
     resources, queues = resources_of(loaded.scenario), loaded.scenario.spec.queues
     index = {queue.name: number for number, queue in enumerate(queues)}
     try:
@@ -332,7 +332,7 @@ def _data_issues(loaded: Loaded, data: Data | None) -> Iterator[Issue]:
 
 
 def _asks_issues(loaded: Loaded, asks: Asks | None) -> Iterator[Issue]:
-    """Resources missing in the cluster, or all of the cluster's resources."""
+    """Resources in `without` that the cluster lacks, or all of the cluster's resources."""
     without = asks.without if asks is not None else []
     names = resources_of(loaded.scenario).names
     at = ("spec", "workload", "asks", "without")
