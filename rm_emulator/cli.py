@@ -547,6 +547,7 @@ def train(
         score = run_in.run()
         typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")
         return
+    # Here rather than above: distillation works without the extra `learn`.
     try:
         from rm_emulator.learn import train as training
     except ImportError as error:

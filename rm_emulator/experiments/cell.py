@@ -134,6 +134,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "plugins": hashes(cell.plugins),
         "workload": {"name": built.workload.name, "source": built.workload.source, "notes": list(built.notes)},
     }
+    # Last, as only a cell with this file counts as complete.
     write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
     return counters
 

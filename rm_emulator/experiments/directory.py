@@ -77,6 +77,7 @@ class RunDirectory:
         self._lock: int | None = None
 
     def __enter__(self) -> RunDirectory:
+        # Refusals come first, so that a refused run has changed nothing; the lock comes before anything is removed.
         self._refuse_strangers()
         if not self._overwrite:
             self._refuse_others()
@@ -93,6 +94,7 @@ class RunDirectory:
             raise
         for left in (self.path / _PARTIAL).iterdir():
             shutil.rmtree(left, ignore_errors=True)
+        # Names are listed before the files are written: a killed run leaves no file that looks foreign to the next.
         self._list_files(dict.fromkeys(self._names))
         for name in (*_FILES, *_FOLDERS) if self._overwrite else ("failed",):
             _remove(self.path / name)
@@ -129,8 +131,8 @@ class RunDirectory:
         """Move a complete cell to its place, at once."""
         target = self.cell(cell)
         target.parent.mkdir(parents=True, exist_ok=True)
-        workplace.chmod(0o755)
-        workplace.rename(target)
+        workplace.chmod(0o755)  # mkdtemp leaves folders to their owner alone
+        workplace.rename(target)  # atomic: the workplace lies in the same directory, so on the same file system
 
     def failure(self, cell: Cell, workplace: Path, text: str) -> Path | None:
         """Keep the traceback of a failed cell only; None for a full disk."""

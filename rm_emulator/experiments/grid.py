@@ -212,6 +212,7 @@ def run(
     grid, scenario = cells(loaded, plugins, beside), resolved(loaded)
     points = [at_point(each) for each in loaded.points if each.point.number]
     with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, words=words) as directory:
+        # Before the cells, so that an interrupted run can be repeated as well.
         made = metadata.of_run(scenario, all_plugins(loaded, plugins), code_digest())
         write_file(directory.path / "run.json", json.dumps(made, indent=1) + "\n")
         done = directory.done()

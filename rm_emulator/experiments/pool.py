@@ -48,7 +48,7 @@ def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None
         for index, (cell, directory) in enumerate(cells):
             _run_here(index, cell, directory, work)
         return
-    waiting = list(enumerate(cells))[::-1]
+    waiting = list(enumerate(cells))[::-1]  # taken from the end
     busy: dict[Connection, _Worker] = {}
     try:
         for _ in range(min(jobs, len(cells))):
@@ -121,7 +121,7 @@ class _Worker:
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
-        theirs.close()
+        theirs.close()  # else the pipe would stay open here, and a worker's death would go unheard
         self.index = -1
 
     def give(self, work: tuple[int, tuple[Cell, Path]]) -> None:

@@ -53,6 +53,7 @@ def check(loaded: Loaded) -> Built:
     for each in loaded.points:
         spec = each.scenario.spec
         try:
+            # A workload takes seconds to build, and many points differ in their policies only.
             if last is None or last[0] != (spec.cluster, spec.workload):
                 last = (spec.cluster, spec.workload), build_first(each)
         except InvalidInput as error:

@@ -132,6 +132,7 @@ def load(
             issues.append(Issue(f"--seeds {seeds}", str(error)))
     if issues:
         raise InvalidInput(issues)
+    # Before validation, which asks the registries for every name.
     plugins = _load_plugins(_Text(document, set_paths, {}))
     loaded = validate(document, set_paths)
     loaded.notes, loaded.plugins = tuple(notes), tuple(plugins)
@@ -227,6 +228,7 @@ def _override(data: Any, where: str, value: Any) -> Keys:
 
 def validate(document: Document, set_paths: Mapping[Keys, str]) -> Loaded:
     """The checked scenario of a document. Raises InvalidInput with every mistake of form."""
+    # Mistakes of the axes first: each would come back at every point of the sweep.
     swept, text = sweep.written(document.data), _Text(document, set_paths, {})
     if wrong := [text.issue(*mistake[:3], key=mistake.key) for mistake in sweep.mistakes(swept, set_paths)]:
         raise InvalidInput(wrong)
@@ -244,6 +246,7 @@ def validate(document: Document, set_paths: Mapping[Keys, str]) -> Loaded:
             found[-1][1].append(text.issue(sweep.of_spec(error.axis), str(error), key=True))
         else:
             loaded.append(Loaded(scenario, text, point))
+            # At the first valid point, before thousands of further points are validated.
             if swept and len(loaded) == 1:
                 _count(loaded[0], len(points))
     if issues := gathered(found):

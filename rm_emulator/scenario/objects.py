@@ -165,6 +165,7 @@ class _Reader:
         data = self._data(scenarios[0].data if scenarios else None, groups, queues, jobs)
         if data["spec"]["cluster"].get("nodes") is groups:
             self._note_wishes(jobs, groups)
+        # Through text, so that a mistake in the scenario has a place.
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True).encode()
         return parse_documents(text, f"{self._path} (as a scenario)")[0], list(self._notes)
 
