@@ -5,8 +5,8 @@
     results.comparisons
     print(rm_emulator.explain(results, "job-7"))
 
-`rm_emulator.api` has what whole studies need besides. Importing this package is cheap; what `run` needs is imported
-when it is called.
+`rm_emulator.api` has further functions for whole studies. Importing the package is cheap; modules behind `run` are
+imported on first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """A function of `experiments.api`, whose imports take a second, when it is first asked for (PEP 562)."""
+        """A function of `experiments.api`, imported on first use because its imports take a second (PEP 562)."""
         if name not in __all__:
             raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
         from rm_emulator.experiments import api

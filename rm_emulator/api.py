@@ -5,8 +5,8 @@
     jobs = api.generated({"kind": "tpch", "jobs": 20}, seed=3)  # a workload by its generator's name
     api.interval([1.2, 1.1, 1.3])                             # a mean with its 95 % interval
 
-A scenario is a dict of what a file has in it. In what `play` takes, `workload` may also be a `Workload` of one's own:
-`rm_emulator.workload.model` and `schedulers.core.model` have its parts. Times are ms on the simulated clock.
+A scenario is a dict with the contents of a file. For `play`, `workload` may also be a `Workload` built in Python, with
+parts from `rm_emulator.workload.model` and `schedulers.core.model`. Times are ms on the simulated clock.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ _ONE_NODE: Final[Mapping[str, Any]] = {"nodes": [{"capacity": {"cpu": 1}}]}
 
 
 class Played:
-    """A run that is over, in memory.
+    """A finished run, in memory.
 
-    jobs: one row per job with the columns of jobs.parquet. end_ms: when the last of them ended, or nothing could.
-    schedulers: figures by the name of each scheduler that takes its time, empty where none does. messages: between
-    schedulers and workers, None where they need none.
+    jobs: a row per job with the columns of jobs.parquet. end_ms: end of the last job, or of all progress.
+    schedulers: figures by name of each scheduler with thinking time, else empty. messages: between schedulers and
+    workers, None for an architecture without messages.
     """
 
     def __init__(self, run: Run, kept: Kept) -> None:
@@ -106,7 +106,7 @@ class Played:
 
     @property
     def tasks(self) -> pl.DataFrame:
-        """One row per attempt: job, stage, task, node, started_ms, ended_ms, code."""
+        """A row per attempt: job, stage, task, node, started_ms, ended_ms, code."""
         names = ("job", "stage", "task", "node", "started_ms", "ended_ms", "code")
         return pl.DataFrame(
             [[getattr(attempt, name) for name in names] for attempt in self._kept.tasks], names, orient="row"
@@ -124,13 +124,13 @@ class Played:
 def play(
     scenario: Mapping[str, Any], *, label: str | None = None, seed: int | None = None, watch: Watch | None = None
 ) -> Played:
-    """Run one policy with one seed in this process, and keep what came of it in memory; no file is written.
+    """Run a single policy with a single seed in the calling process, with results in memory; no file is written.
 
-    scenario: as `rm_emulator.run` takes a dict, classes in place of names included; `workload` may be a `Workload`.
-    label: of the policy, the first one by default; seed: the scenario's first by default. watch: see `Watch`, for runs
-    of one scheduler.
-    Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, ValueError for a label that is not
-    there or a watch over several schedulers, and a `SchedulerError` of the core where jobs can never finish.
+    scenario: a dict as for `rm_emulator.run`, classes in place of names included; `workload` may be a `Workload`.
+    label: of the policy, by default the first; seed: by default the scenario's first. watch: see `Watch`, for runs
+    of a single scheduler.
+    Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, ValueError for an unknown label or a
+    watch over several schedulers, and a `SchedulerError` of the core where jobs can never finish.
     """
     with TemporaryDirectory(prefix="rm-emulator-") as folder:
         loaded = _loaded(scenario, seed, Path(folder))
@@ -151,7 +151,7 @@ def play(
 
 
 def _loaded(scenario: Mapping[str, Any], seed: int | None, folder: Path) -> Loaded:
-    """The scenario as it is read; a workload of the caller's own is stored first."""
+    """The scenario as read; a `Workload` of the caller is stored first."""
     own = scenario["spec"].get("workload") if isinstance(scenario.get("spec"), Mapping) else None
     if isinstance(own, Workload):
         save_workload(own, folder / "workload")
@@ -172,9 +172,9 @@ def _watched(run: Run, watch: Watch) -> None:
 
 
 def generated(block: Mapping[str, Any], *, seed: int, cluster: Mapping[str, Any] = _ONE_NODE) -> Workload:
-    """The jobs of a seed that a scenario's block `workload` describes, on this cluster.
+    """The jobs of a seed from a scenario's block `workload`, on a cluster.
 
-    block: such as `{"kind": "tpch", "jobs": 20}`. cluster: the block `cluster`; generators go by its speeds, links and
+    block: such as `{"kind": "tpch", "jobs": 20}`. cluster: the block `cluster`; generators use its speeds, links and
     cores. Raises InvalidInput.
     """
     spec = {"cluster": cluster, "workload": block, "policies": [{"kind": "fifo"}], "seeds": [seed]}
@@ -190,7 +190,7 @@ def read_trace(format: str, path: str | Path, **options: Any) -> Workload:  # no
 def with_deadlines(
     workload: Workload, capacity: Vector, *, part: float, factor: tuple[float, float], seed: int
 ) -> Workload:
-    """The same jobs, a part of them with a deadline: so many times what a job takes alone on the cluster.
+    """The same jobs, a part of the jobs with a deadline: a multiple of the job's time alone on the cluster.
 
     capacity: of the cluster, in the core's steps. factor: lowest and highest, drawn by job. Raises InvalidParameters.
     """
@@ -198,7 +198,7 @@ def with_deadlines(
 
 
 def example(name: str) -> dict[str, Any]:
-    """A packaged scenario (`rm-emulator init` lists them). Raises InvalidInput for a name that is not there."""
+    """A packaged scenario (`rm-emulator init` lists all). Raises InvalidInput for an unknown name."""
     scenario: dict[str, Any] = load_yaml(examples.files(name)[0].read_text(encoding="utf-8"))
     return scenario
 
@@ -207,7 +207,7 @@ def example(name: str) -> dict[str, Any]:
 
 
 def interval(values: Sequence[float]) -> Speedup:
-    """The mean of one value per seed with its 95 % interval by Student's t; of one value without, of none without both.
+    """The mean over seeds with its 95 % interval by Student's t; a single value has no interval, no value no mean.
 
     >>> interval([1.0, 2.0, 3.0]).value
     2.0
@@ -233,10 +233,10 @@ def resampled(values: Sequence[float] | Floats, statistic: Callable[[Floats], Fl
 
 
 def adopt(scenario: Mapping[str, Any] | Path, out: Path, *, jobs: int | None = None) -> bool:
-    """Take what another version of this program left in `out` for this one's; returns whether it is there, and whole.
+    """Adopt results of an older version in `out` as results of the running version; returns whether any are kept.
 
-    The first of those runs is made anew: where all its jobs end when they ended then, the others are this version's
-    too, so that `rm_emulator.run` takes them for finished. Raises InvalidInput.
+    The first old run is repeated: with unchanged ends of all its jobs, all old runs count as runs of the running
+    version, so that `rm_emulator.run` reuses them. Raises InvalidInput.
     """
     cells = grid.cells(load_scenario(scenario if isinstance(scenario, Path) else cast(dict[str, Any], scenario)))
     known = {cell: stored(out / cell.place) for cell in cells}

@@ -1,4 +1,4 @@
-"""Books of one's own about what a scheduler decides, for tests of whatever plugs into it."""
+"""Independent books about a scheduler's decisions, for tests of plug-ins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from schedulers.core.state import ClusterState
 
 
 class _Held(msgspec.Struct):
-    """copy: another container has the same task, or had it."""
+    """A container in use."""
 
     node: str
     job: str
@@ -36,14 +36,15 @@ class _Held(msgspec.Struct):
     demand: Vector
     idle: bool = False
     copy: bool = False
+    """Whether a second container has or had the same task."""
 
 
 class Books:
-    """Books of one's own about whoever decides, kept while the decider goes on deciding.
+    """Independent books about a decider, kept while the decider goes on deciding.
 
     Raises AssertionError at the first decision that over-commits a node, starts a task before its parents,
-    twice at once or again after it succeeded, and at the first job left waiting without a reason.
-    history: every fact with the decisions it led to.
+    twice at once or again after a success, and at the first job left waiting without a reason.
+    history: every fact with the resulting decisions.
     """
 
     def __init__(self, decider: Decider) -> None:
@@ -143,7 +144,7 @@ class Books:
         self._held[decision.container] = _Held(node, decision.job, -1, -1, demand, idle=True)
 
     def _take(self, decision: Commit | Place | Copy | Run | Move, node: str, demand: Vector) -> str:
-        """What a new container takes of its node; without a node, an idle executor. Returns where it is."""
+        """Take a new container's resources from its node; without a node, take an idle executor. Returns the node."""
         if node:
             free = self._free[node]
             for r, amount in enumerate(demand):
@@ -184,7 +185,7 @@ class Books:
 
 
 class Audit(Books):
-    """Books about one scheduler, in whose place the engine asks."""
+    """Books about a scheduler, asked by the engine in the scheduler's place."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler)

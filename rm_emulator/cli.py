@@ -1,4 +1,4 @@
-"""The `rm-emulator` command: options in, one call each into the package, an exit code out.
+"""The `rm-emulator` command: options in, a call into the package, an exit code out.
 
 0 done, 1 a check failed, 2 bad input, 130 interrupted. Standard output holds results (with --json exactly
 one document), standard error progress and messages. Heavy imports are inside the functions, so that
@@ -38,7 +38,7 @@ traces_app = typer.Typer(
 
 
 def _loaded(files: list[Path] | None) -> list[str]:
-    """Plug-ins are loaded while the command line is read: before anything that asks for a name."""
+    """Load plug-ins while the command line is read, before any name is looked up."""
     from rm_emulator.plugins import load_plugins
 
     return load_plugins(files or ())
@@ -110,7 +110,7 @@ def _program(
 def _checked(
     source: str | Path, seeds: str | None = None, changes: list[str] | None = None, *, notes: bool = False
 ) -> tuple[Loaded, Built]:
-    """A scenario and its first seed's workload. notes: say what was left out of the file, before mistakes."""
+    """A scenario and its first seed's workload. notes: report omitted parts of the file, before mistakes."""
     from rm_emulator.scenario.check import check as check_scenario
     from rm_emulator.scenario.load import load
 
@@ -257,7 +257,7 @@ def schema(
 
 
 def _listing(noun: str, help_: str, among: str = "    policies:\n    - ") -> None:
-    """The command that lists a registry. among: what stands before an example in a scenario."""
+    """Register the command that lists a registry. among: text before an example in a scenario."""
 
     def listing(name: Name = None, json: Json = False, plugin: Plugin = None) -> None:
         registry = completion.registry(noun)
@@ -547,6 +547,7 @@ def train(
         score = run_in.run()
         typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")
         return
+    # Here rather than above: distillation works without the extra `learn`.
     try:
         from rm_emulator.learn import train as training
     except ImportError as error:
@@ -598,7 +599,7 @@ def bench(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One group of benchmarks (default: all).")] = None,
     json: Json = False,
 ) -> None:
-    """Run the benchmarks, each beside its reference (in a checkout)."""
+    """Run the benchmarks, each compared with its reference (in a checkout)."""
     from importlib.util import find_spec
 
     from rm_emulator.issues import InvalidInput

@@ -1,4 +1,4 @@
-"""What a shell completes once `rm-emulator --install-completion` was run: scenarios, policies, formats, labels."""
+"""Completion in a shell after `rm-emulator --install-completion`: scenarios, policies, formats, labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def scenarios(incomplete: str) -> list[str]:
-    """The packaged examples, and the folders and YAML files that go on so."""
+    """The packaged examples, folders and YAML files with the given beginning."""
     at = Path(incomplete)
     folder, begun = (at, "") if incomplete.endswith("/") else (at.parent, at.name)
     found = [path for path in folder.glob(f"{begun}*") if path.is_dir() or path.suffix in (".yaml", ".yml")]
@@ -28,7 +28,7 @@ def examples(incomplete: str) -> list[str]:
 
 
 def registry(noun: str) -> Registry[Any]:
-    """The registry that the command of this name lists."""
+    """The registry listed by the command of the given name."""
     # The emulator's registries take a second to import, which no completion of a policy should wait for.
     if noun == "charts":
         from rm_emulator.results.chart import charts
@@ -47,19 +47,19 @@ def registry(noun: str) -> Registry[Any]:
 
 
 def registered(context: Context, incomplete: str) -> list[str]:
-    """The names in the registry that the command lists."""
+    """The names in the command's registry."""
     return _from(registry(str(context.info_name)).names, incomplete)
 
 
 def formats(incomplete: str) -> list[str]:
-    """What `convert` reads."""
+    """The formats of `convert`."""
     from rm_emulator.workload import formats as readers
 
     return _from(readers.names(), incomplete)
 
 
 def labels(context: Context, incomplete: str) -> list[str]:
-    """The labels of the run directories that the command line has named already."""
+    """The labels of the run directories already on the command line."""
     return _from(sorted({path.name for named in context.args for path in Path(named).glob("runs/*")}), incomplete)
 
 

@@ -1,6 +1,6 @@
-"""Files that are there as a whole or not at all: written under another name in the same folder, then renamed.
+"""Files present as a whole or not at all: written under another name in the same folder, then renamed.
 
-And YAML that is safe to read.
+And safe reading of YAML.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LEVELS: Final = 200
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it takes the place of `path` when the block succeeds, else it is removed.
+    """A path beside `path` to write to; takes the place of `path` when the block succeeds, and is removed otherwise.
 
-    An OSError names `path`, where Python names no file (a full disk) or the one beside.
+    An OSError names `path`, where Python names no file (a full disk) or the path beside.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -42,7 +42,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
-    """Write a whole file, or nothing. sync: it is on the disk before it takes its name."""
+    """Write a whole file, or nothing. sync: the content is on the disk before the file takes its name."""
     with replacing(path) as beside, beside.open("wb") as stream:
         stream.write(content if isinstance(content, bytes) else content.encode())
         if sync:
@@ -51,7 +51,7 @@ def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
 
 
 def unpack_small(packed: Path) -> None:
-    """FILE takes the place of FILE.gz where that is small: any program reads it then, and little room is lost."""
+    """FILE takes the place of a small FILE.gz: any program reads plain files, and little room is lost."""
     if packed.stat().st_size < SMALL_GZIP:
         write_file(packed.with_suffix(""), gzip.decompress(packed.read_bytes()))
         packed.unlink()
@@ -91,5 +91,5 @@ def _too_deep(mark: Any) -> yaml.MarkedYAMLError:
 
 
 def is_odd(path: Path) -> bool:
-    """Whether there is something that is neither file nor folder: a pipe or a device may never end, or never begin."""
+    """Whether a path is neither file nor folder: a pipe or a device may never end, or never begin."""
     return path.exists() and not path.is_file() and not path.is_dir()

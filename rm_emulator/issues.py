@@ -1,4 +1,4 @@
-"""What is wrong with an input, said so that it can be put right: file, line, column, path, value, remedy."""
+"""Mistakes of an input, with everything needed to correct them: file, line, column, path, value, remedy."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _KEPT: Final = 1000
 
 
 class Issue(msgspec.Struct, frozen=True):
-    """One mistake.
-
-    file: as the user named it, '' where it is none; line, col: 1-based, None where the input has no lines (an option,
-    a folder) or the file as a whole is meant.
-    message: the value seen and what would be accepted.
-    path: of the value inside the document, such as `spec.policies[1].predictor.kind` or `column 'cpu'`; '' for the
-    document itself.
-    hint: what the user probably meant, without punctuation; '' when nothing is near.
-    """
+    """A mistake of an input."""
 
     file: str
+    """The file as named by the user, '' for an input without a file."""
     message: str
+    """The value seen and the accepted values."""
     line: int | None = None
+    """1-based; None for an input without lines (an option, a folder) and for a mistake of the file as a whole."""
     col: int | None = None
+    """1-based, as `line`."""
     path: str = ""
+    """Path of the value inside the document, such as `spec.policies[1].predictor.kind` or `column 'cpu'`; '' for the
+    document itself.
+    """
     hint: str = ""
+    """The probably intended value, without punctuation; '' when nothing is near."""
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line, self.col) if part not in (None, ""))
@@ -60,11 +60,11 @@ class InvalidInput(UserError):
 
 
 class TraceError(InvalidInput, ValueError):
-    """A trace, a stored workload or a folder of Hadoop's that cannot be used; at most 1000 of its mistakes are kept."""
+    """A trace, a stored workload or a folder of Hadoop that cannot be used; at most 1000 of its mistakes are kept."""
 
 
 class Issues:
-    """Collects the mistakes of an input, to be raised all at once. file: where they are unless one says otherwise."""
+    """Collects the mistakes of an input, to be raised all at once. file: of mistakes without a file of their own."""
 
     def __init__(self, file: str = "") -> None:
         self.file = file
@@ -80,14 +80,14 @@ class Issues:
         column: str = "",
         hint: str | None = None,
     ) -> None:
-        """Note one mistake. column: its name, in a table; hint: the nearest valid name, if any is near."""
+        """Note a mistake. column: its name, in a table; hint: the nearest valid name, if any is near."""
         self.count += 1
         if len(self.kept) < _KEPT:
             path = f"column '{column}'" if column else ""
             self.kept.append(Issue(str(file or self.file), message, line, path=path, hint=did_you_mean(hint)))
 
     def include(self, error: TraceError) -> None:
-        """Note the mistakes of a file that could not be read at all."""
+        """Note the mistakes of an unreadable file."""
         self.count += error.count
         self.kept += error.issues[: max(0, _KEPT - len(self.kept))]
 
@@ -116,12 +116,12 @@ def show_path(path: Sequence[str | int]) -> str:
 
 
 def show_point(values: Mapping[str, object]) -> str:
-    """One point of a sweep: `cluster.nodes[0].count=50, workload.load=0.7`."""
+    """A point of a sweep: `cluster.nodes[0].count=50, workload.load=0.7`."""
     return ", ".join(f"{path}={show_swept(value)}" for path, value in values.items())
 
 
 def show_swept(value: object) -> str:
-    """A value of a sweep, text without quotes; a block is told by its kind and what else is written in it.
+    """A value of a sweep, text without quotes; a block is shown as its kind and its further keys.
 
     >>> show_swept({"kind": "decentralised", "method": "batch"})
     'decentralised, method batch'
@@ -137,7 +137,7 @@ def show_swept(value: object) -> str:
 
 
 def show_value(value: object, limit: int = 60) -> str:
-    """A value as the user would recognise it, cut to `limit` characters."""
+    """A value in a form the user recognises, cut to `limit` characters."""
     text = {None: "null", True: "true", False: "false"}.get(value) if isinstance(value, bool | None) else None
     text = text or repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,10 +1,9 @@
-"""What plugs in from outside the tree, such as policies, trace formats and charts: entry points and files (`FILE.py`).
+"""Plug-ins from outside the tree, such as policies, trace formats and charts: entry points and files (`FILE.py`).
 
 Files are named by `--plugin`, or by the scenario itself.
 
-A plug-in is a module that registers its classes when it is imported, or the weights of a network
-(`FILE.safetensors`), or decision trees (`FILE.yaml`). Shells load them, and so does every worker process; the pure core
-never looks for any.
+A plug-in is a module that registers its classes on import, or the weights of a network (`FILE.safetensors`), or
+decision trees (`FILE.yaml`). Shells and worker processes load plug-ins; the pure core never looks for any.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ GROUP: Final = "rm_emulator.plugins"
 
 
 def load_plugins(files: Iterable[str | Path] = ()) -> list[str]:
-    """Import installed plug-ins and then these files; returns the absolute paths of the files.
+    """Import installed plug-ins and then the given files; returns the absolute paths of the files.
 
-    Raises InvalidInput that names the plug-in, the line and the error for one that cannot be imported.
+    Raises InvalidInput with plug-in, line and error for a plug-in that cannot be imported.
     """
     for point in entry_points(group=GROUP):
         try:
@@ -37,7 +36,7 @@ def load_plugins(files: Iterable[str | Path] = ()) -> list[str]:
 
 
 def hashes(files: Iterable[str | Path]) -> dict[str, str]:
-    """The sha256 of each of these files."""
+    """The sha256 of each file."""
     return {str(file): hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
 
 
@@ -73,7 +72,7 @@ def _what(error: BaseException) -> str:
 
 
 def _line(error: BaseException, path: Path) -> int | None:
-    """The deepest line of the plug-in itself that the error went through."""
+    """The deepest line of the plug-in itself in the error's traceback."""
     if isinstance(error, SyntaxError):
         return error.lineno
     line, at = None, error.__traceback__

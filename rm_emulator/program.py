@@ -1,4 +1,4 @@
-"""How a program of ours ends: 0 done, 1 a check failed, 2 bad input, 130 interrupted; and how it says of what."""
+"""The end of a program: 0 done, 1 a check failed, 2 bad input, 130 interrupted; and its messages about causes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedulers.core.errors import SchedulerError, UserError
 
 
 def end(command: Callable[[], object]) -> NoReturn:
-    """Run a command, and end. Bad input, or a folder or disk that takes no more, ends with a line each and code 2.
+    """Run a command, and end. Bad input, and a read-only folder or full disk, end with a line each and code 2.
 
     A bug keeps its traceback.
     """
@@ -35,7 +35,7 @@ def end(command: Callable[[], object]) -> NoReturn:
 
 
 def _keep_stdout() -> None:
-    """What libraries in C print, as HiGHS does now and then, goes to stderr: stdout is for what we say."""
+    """Send output of C libraries, such as HiGHS, to stderr: stdout is for our own output."""
     if sys.stdout is not sys.__stdout__ or not isinstance(sys.stdout, io.TextIOWrapper) or sys.__stderr__ is None:
         return
     sys.stdout.flush()
@@ -46,7 +46,7 @@ def _keep_stdout() -> None:
 
 
 def cause(error: BaseException) -> str:
-    """What a program, or a part of it, ended of, in one line."""
+    """The cause of a program's end in a single line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):
@@ -58,11 +58,11 @@ def cause(error: BaseException) -> str:
 
 
 def as_json(data: Any, indent: int | None = None) -> str:
-    """One document, in letters that standard output can show."""
+    """A JSON document, in letters standard output can show."""
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     return json.dumps(data, indent=indent, ensure_ascii=not unicode, allow_nan=False)
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
-    """A request to end is treated like Ctrl-C: workers are ended, nothing half-written stays."""
+    """A request to end counts as Ctrl-C: workers are ended, nothing half-written stays."""
     raise KeyboardInterrupt

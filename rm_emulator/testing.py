@@ -1,6 +1,6 @@
 """Contract tests for policies, predictors, placers, profiles and trace formats, from inside the tree or outside it.
 
-Whatever registers itself must hold what the scheduler promises, and each promise is a function here:
+Every registered class must keep the scheduler's promises, and each promise is a function here:
 
     import pytest
     import my_plugin  # registers "mine"
@@ -65,10 +65,7 @@ _DISORDER: Final = Disorder(delay=0.2, delay_ms=2500, duplicate=0.2, late=0.2, l
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check is about: a policy with what it works with, each as `{'kind': name, **settings}`.
-
-    profile: the one in whose scenarios it is checked; None: those of the tree, in turn.
-    """
+    """Subject of a check: a policy with its predictor, placer and so on, each as `{'kind': name, **settings}`."""
 
     policy: dict[str, Any]
     predictor: dict[str, Any] | None = None
@@ -76,6 +73,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     reserve_after: int | None = None
     copies: Copies | None = None
     profile: dict[str, Any] | None = None
+    """Profile of the scenarios; None: the profiles of the tree, in turn."""
 
     def __str__(self) -> str:
         reserves = self.reserve_after and {"kind": f"{self.reserve_after} ms"}
@@ -85,7 +83,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told_truth(self) -> bool:
-        """Whether its predictor is one that hears true run times (the oracle)."""
+        """Whether the predictor hears true run times (the oracle)."""
         return self.predictor is not None and predictors.entry(self.predictor["kind"]).cls.told_truth
 
 
@@ -101,10 +99,10 @@ BLIND: Final = frozenset(
 
 
 def subjects() -> list[Subject]:
-    """Every registered policy, predictor and placer in company that brings out what it does.
+    """Every registered policy, predictor and placer in combinations with an effect on its decisions.
 
     Each policy alone, with the truth, with history, with pilots, with lines; each predictor and placer under `gs`.
-    Policies that are blind to estimates are left out with the truth and with history.
+    Policies blind to estimates are left out with the truth and with history.
     """
     company: tuple[dict[str, Any] | None, ...] = (
         None,
@@ -129,9 +127,10 @@ def subjects() -> list[Subject]:
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """A small random scenario. name: says how to make it again."""
+    """A small random scenario."""
 
     name: str
+    """The call that makes the scenario again."""
     config: EngineConfig
     workload: Workload
     seed: int
@@ -140,7 +139,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 def case(
     seed: int, *, disorder: bool = False, profile: str | None = None, executors: bool | None = None, **settings: Any
 ) -> Case:
-    """Scenario number `seed`: few unlike nodes, few jobs, some of them DAGs, run times of seconds.
+    """Scenario number `seed`: few different nodes, few jobs, some of them DAGs, run times of seconds.
 
     Everything is drawn from the number; `profile` and `executors` override what was drawn. settings: the profile's own.
     """
@@ -149,7 +148,7 @@ def case(
     keeps = profiles.entry(profile).cls.has_executors and seed % 4 == 3
     has_executors = keeps if executors is None else executors
     resources = ("cpu", "memory", "gpu")[: int(rng.integers(2, 4))]
-    # Executors of unlike sizes block each other's nodes by nature; the promise concerns equal ones.
+    # Executors of different sizes block each other's nodes by nature; the promise concerns equal sizes.
     demands = _demands(rng, len(resources), 1 if has_executors else int(rng.integers(1, 5)))
     # Short intervals and round run times make many things happen in the same millisecond.
     fine = rng.random() < 0.4
@@ -280,12 +279,12 @@ def _history(rng: np.random.Generator) -> tuple[PastJob, ...]:
 
 
 def stage(tasks: int = 1, demand: Vector = (1000, 1024), parents: tuple[int, ...] = (), name: str = "s") -> Stage:
-    """A stage, by default with one task and a demand of one core and one GiB."""
+    """A stage, by default a single task with a demand of a core and a GiB."""
     return Stage(name=name, tasks=tasks, demand=demand, parents=parents)
 
 
 def job(id_: str, *stages: Stage, **fields: Any) -> Job:
-    """A job; without stages it has one of one task."""
+    """A job; by default with a single stage of a single task."""
     return Job(id=id_, stages=stages or (stage(),), **fields)
 
 
@@ -295,7 +294,7 @@ def node(id_: str = "n", cores: int = 1, **fields: Any) -> Node:
 
 
 def scheduler(policy: str | Mapping[str, Any], *nodes: Node, log: Log | None = None, **config: Any) -> Scheduler:
-    """A scheduler of cpu and memory with these nodes; config: fields of SchedulerConfig (offers: 'event')."""
+    """A scheduler of cpu and memory with the given nodes; config: fields of SchedulerConfig (offers: 'event')."""
     spec = {"kind": policy} if isinstance(policy, str) else dict(policy)
     settings = {"resources": ("cpu", "memory"), "policy": spec, "offers": "event", **config}
     made = Scheduler(SchedulerConfig(**settings), log=log)
@@ -308,7 +307,7 @@ def scheduler(policy: str | Mapping[str, Any], *nodes: Node, log: Log | None = N
 
 
 class Ran(NamedTuple):
-    """A run that is over: its simulation, its audit, what was recorded, and its log as lines."""
+    """A finished run: its simulation, its audit, its records, and its log as lines."""
 
     simulation: Simulation
     audit: Audit
@@ -318,7 +317,7 @@ class Ran(NamedTuple):
 
 
 def scheduler_config(subject: Subject, config: EngineConfig, seed: int) -> SchedulerConfig:
-    """The configuration of a scheduler for this subject on this cluster."""
+    """The configuration of a scheduler for a subject on a cluster."""
     return SchedulerConfig(
         resources=config.resources,
         policy=subject.policy,
@@ -334,9 +333,9 @@ def scheduler_config(subject: Subject, config: EngineConfig, seed: int) -> Sched
 
 
 def run_case(subject: Subject, made: Case, *, guarded: bool = False) -> Ran:
-    """Run a scenario to its end under audit. Raises AssertionError that names the scenario.
+    """Run a scenario to its end under audit. Raises AssertionError with the scenario's name.
 
-    guarded: a state that somebody changes who may not is such an error too; slower.
+    guarded: forbidden changes of the state are such errors too; slower.
     """
     chunks: list[bytes] = []
     log = Log(chunks.append)
@@ -368,7 +367,7 @@ def case_for(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
 
 
 def with_data(made: Case) -> Case:
-    """The same scenario with data on all edges, up to 10 MB, and one rate of links."""
+    """The same scenario with data on all edges, up to 10 MB, and an equal rate of all links."""
     rng, replace = keyed.generator(made.seed, "contract data"), msgspec.structs.replace
 
     def fed(stage: Stage) -> Stage:
@@ -386,7 +385,7 @@ def _cases(subject: Subject, seeds: tuple[int, ...]) -> Iterator[Case]:
 
 
 def _known(subject: Subject, made: Case, *, guarded: bool = False) -> Ran:
-    """Like `run_case`; several checks of one subject look at the same run."""
+    """Like `run_case`, with recent runs kept: several checks of a subject look at the same run."""
     key = f"{subject} {made.name} {guarded}"
     if key not in _LATEST:
         if len(_LATEST) >= _REMEMBERED:
@@ -403,7 +402,7 @@ _REMEMBERED: Final = 32
 
 
 def check_safe(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
-    """No over-commit, no task before its parents, each task succeeds once, every hold has a reason, it drains."""
+    """No over-commit, no task before its parents, each task succeeds once, every hold has a reason, all jobs end."""
     for made in _cases(subject, seeds):
         ran = _known(subject, made)
         validate(ran.audit.state)
@@ -430,7 +429,7 @@ def check_repeatable(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
 
 
 def check_skipping(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
-    """Leaving out heartbeats that cannot change anything changes nothing."""
+    """Leaving out heartbeats without effect changes nothing."""
     for seed in seeds:
         made = case_for(subject, seed) if subject.profile else case(seed, profile=("yarn", "sls")[seed % 2])
         made = with_data(made) if subject.copies else made
@@ -441,7 +440,7 @@ def check_skipping(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
 
 
 def check_no_peeking(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
-    """True run times of tasks that have not started change no decision before the first of them ends."""
+    """True run times of tasks yet to start change no decision before the first end of such a task."""
     if subject.told_truth:
         return
     for made in _cases(subject, seeds):
@@ -472,7 +471,7 @@ def _with_other_run_times(made: Case, tasks: set[tuple[str, int, int]]) -> Case:
 
 
 def check_snapshot(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
-    """A scheduler restored from a snapshot decides as the one that it was taken from."""
+    """A scheduler restored from a snapshot decides as the original scheduler."""
     for made in _cases(subject, seeds):
         facts = [event for event, _ in _known(subject, made).audit.history]
         parts = (part + 0.15 * keyed.uniform(made.seed, "snapshot", str(part)) for part in (0.2, 0.5, 0.8))
@@ -491,13 +490,13 @@ def check_snapshot(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
 
 
 def check_hands_off(subject: Subject, seeds: tuple[int, ...] = SEEDS[:2]) -> None:
-    """Facts and decisions change the state, and nobody else does: no policy, predictor, placer or engine."""
+    """Only facts and decisions change the state: no policy, predictor, placer or engine does."""
     for made in _cases(subject, seeds):
         _known(subject, made, guarded=True)
 
 
 def _guarded(where: str) -> type[ClusterState]:
-    """A state that notices what has changed since it last heard or applied something."""
+    """A state that notices changes between two facts or decisions."""
     left: list[bytes] = []
 
     def figures(state: ClusterState) -> bytes:
@@ -530,7 +529,7 @@ def check_replay(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
 
 
 def replay(lines: list[bytes]) -> list[bytes]:
-    """The log that a fresh scheduler writes when it hears the facts of another's log (its lines)."""
+    """The log of a fresh scheduler after hearing the facts of a log, both as lines."""
     header = next(parsed := parse(lines))
     assert isinstance(header, Header), "a log begins with its header"
     chunks: list[bytes] = []
@@ -545,7 +544,7 @@ def replay(lines: list[bytes]) -> list[bytes]:
 
 
 def check_memory(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
-    """What policy and predictor dump is plain data, and loading it gives the same dump again."""
+    """Dumps of policy and predictor are plain data, and a loaded dump gives the same dump again."""
     for made in _cases(subject, seeds):
         facts = [event for event, _ in _known(subject, made).audit.history]
         scheduler = Scheduler(scheduler_config(subject, made.config, made.seed))
@@ -559,7 +558,7 @@ def check_memory(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
 
 
 def check_forgets(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
-    """When all jobs are over, the predictor keeps no estimate of any of them."""
+    """When all jobs are over, the predictor keeps no estimate of any job."""
     for made in _cases(subject, seeds):
         ran = _known(subject, made)
         predictor = ran.audit.scheduler.predictor
@@ -615,7 +614,7 @@ def check_predictor(name: str, **settings: Any) -> None:
 
 
 def check_placer(name: str, **settings: Any) -> None:
-    """All promises, for a placer by name, under `fair`, or `fifo` if it makes lines."""
+    """All promises, for a placer by name, under `fair`, or under `fifo` for a placer with lines."""
     placement = {"kind": name, **settings}
     _check_all(Subject(policy={"kind": "fifo" if has_lines(placement) else "fair"}, placement=placement))
     check_registered(placers, name)
@@ -637,7 +636,7 @@ def check_profile(name: str, seeds: tuple[int, ...] = SEEDS, **settings: Any) ->
 
 
 def check_registered(registry: Registry[Any], name: str) -> None:
-    """A name comes with a summary, its source, and settings that have defaults, descriptions and a check."""
+    """A name comes with a summary, its source, and settings with defaults, descriptions and a check."""
     entry = registry.entry(name)
     said = (entry.cls.__doc__ or "").strip().partition("\n")[0]
     assert said.endswith("."), f"{name}: the first docstring line of {entry.cls.__name__} is a sentence, not {said!r}"
@@ -671,7 +670,7 @@ _BROKEN: Final[dict[str, bytes]] = {
 
 
 def check_format(name: str) -> None:
-    """A trace format is documented, and refuses files that it cannot read with TraceError and a message."""
+    """A trace format is documented, and refuses unreadable files with TraceError and a message."""
     check_registered(FORMATS, name)
     entry = FORMATS.entry(name)
     columns = [column.name for column in getattr(entry.cls, "columns", ())]

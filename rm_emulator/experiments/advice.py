@@ -1,4 +1,4 @@
-"""What would have let a job end sooner, tried: the job's cell is emulated again with one thing changed at a time.
+"""Advice: changes that would have let a job end sooner, each tried in a new emulation of the job's cell.
 
 Same scenario, policy, seed and true run times; decisions are made anew, by the engine. Nothing is written.
 """
@@ -36,31 +36,33 @@ Heard = Callable[[str], None]
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """One change and what came of it.
-
-    kind, change: see `changes.Change`. finished_ms: when the job ended with it, None where it never did.
-    sooner_pct: how much less its JCT was than without, below 0 when it was more.
-    others_pct: how much more the mean JCT of all other jobs was; both None where there is nothing to compare.
-    helped: its JCT was at least 5 % less.
-    """
+    """A change and its effect."""
 
     kind: str
+    """Kind of the change, see `changes.Change`."""
     change: str
+    """The change in words."""
     finished_ms: int | None
+    """End of the job with the change, None for a job without an end."""
     sooner_pct: float | None
+    """Reduction of the job's JCT by the change, below 0 for a longer JCT; None without anything to compare."""
     others_pct: float | None
+    """Increase of the mean JCT of all other jobs; None without anything to compare."""
     helped: bool
+    """Whether the JCT was at least 5 % less."""
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """What was tried for a job, what helped most first. others: how many other jobs there are."""
+    """The changes tried for a job."""
 
     others: int
+    """Number of other jobs."""
     tried: tuple[Tried, ...]
+    """The changes, the most helpful first."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """A finished cell of a run directory that this program would compute in the same way. wall_s: how long it took."""
+    """A finished cell of a run directory with an unchanged key. wall_s: wall-clock time of the cell, s."""
 
     cell: Cell
     scenario: Scenario
@@ -70,10 +72,10 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def recorded(log: Path, plugins: Sequence[str | Path] = ()) -> Recorded:
-    """The cell that an event log belongs to.
+    """The cell of an event log.
 
-    Raises InvalidInput when there is no run directory around it, or when the scenario, its trace, the plug-ins or the
-    program are not those that made it, so that what a change does could not be told from what they do.
+    Raises InvalidInput for a log outside a run directory, and for a cell made from a different scenario, trace, plug-in
+    or program: effects of a change could not be told from effects of these differences.
     """
     directory = log.resolve().parent
     runs = directory.parent.parent
@@ -104,7 +106,7 @@ def recorded(log: Path, plugins: Sequence[str | Path] = ()) -> Recorded:
 
 
 def try_changes(run: Recorded, told: Story, heard: Heard | None = None) -> Advice:
-    """Try what might have let the job end sooner. heard: is told what is tried, a line each.
+    """Try the changes that might have let the job end sooner. heard: hears of each change, a line each.
 
     Raises MissingCell when the cell has lost its jobs.parquet.
     """
@@ -128,12 +130,12 @@ Jcts = Mapping[str, int | None]
 
 
 def _jcts(rows: Iterable[tuple[Any, ...]]) -> Jcts:
-    """By job its JCT (ms), None for one that did not end. rows: job, submission, end."""
+    """JCT by job (ms), None for a job without an end. rows: job, submission, end."""
     return {job: None if done is None else done - submitted for job, submitted, done in rows}
 
 
 def _emulated(run: Recorded, setting: Setting) -> Jcts | None:
-    """By job its JCT (ms) in a changed setting; None when jobs can never finish in it."""
+    """JCT by job (ms) in a changed setting; None for a setting in which jobs can never finish."""
     times, entry = Kept(attempts=False), run.cell.scenario["spec"]["policies"][0]
     made = assemble(run.scenario, entry, run.cell.seed, setting.built, times, config=setting.config)
     try:
@@ -170,7 +172,7 @@ def _gain(tried: Tried) -> float:
 
 
 def advised(advice: Advice, told: Story) -> list[str]:
-    """What helped, with its measured effect; what did not, in one line."""
+    """Lines of text: each helpful change with its measured effect, then all other changes in a single line."""
     if not advice.tried:
         return ["Nothing was tried: it waited for nothing that another ask, more nodes or its queue could shorten."]
     helped = [each for each in advice.tried if each.helped]

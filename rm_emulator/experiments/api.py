@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 
 class CellsFailed(RuntimeError):
-    """Some cells could not be computed; `failures` says which, and where their tracebacks are.
+    """Some cells could not be computed; `failures` lists the cells with the files of their tracebacks.
 
-    keeps_tracebacks: whether the files with the tracebacks stay; else the first one is shown with the error.
+    keeps_tracebacks: whether the files with the tracebacks stay; else the first traceback is shown with the error.
     """
 
     def __init__(self, failures: Sequence[grid.Failure], *, keeps_tracebacks: bool) -> None:
@@ -54,10 +54,10 @@ class CellsFailed(RuntimeError):
 
 
 class Results:
-    """What a finished run directory holds. Frames are read when they are first asked for.
+    """The contents of a finished run directory. Frames are read on first use.
 
-    summary: the contents of summary.json. path: the directory; of a run without `out` a temporary one, which is
-    removed when nobody holds the results any more.
+    summary: the contents of summary.json. path: the directory; of a run without `out` a temporary directory, removed
+    with the last reference to the results.
     """
 
     def __init__(self, path: Path, summary: dict[str, Any]) -> None:
@@ -77,18 +77,18 @@ class Results:
 
     @cached_property
     def by_label(self) -> dict[str, dict[int, dict[str, Any]]]:
-        """The runs of summary.json by label and seed, in its order; of a sweep those of its last point."""
+        """The runs of summary.json by label and seed, in its order; of a sweep the runs of its last point."""
         found: dict[str, dict[int, dict[str, Any]]] = {}
         for run in self.summary["runs"]:
             found.setdefault(run["label"], {})[run["seed"]] = run
         return found
 
     def versus(self, label: str, baseline: str, *, of: Results | None = None) -> Speedups:
-        """How much sooner jobs finish under `label` than under `baseline`, paired job by job and seed by seed.
+        """Speedup of `label` over `baseline`, paired job by job and seed by seed.
 
-        Three averages of JCT(baseline) / JCT(label), each with its 95 % interval, as `comparisons` has them. of: the
-        results that hold the baseline, where they are of the same jobs; these by default. Raises
-        `rm_emulator.results.summary.MissingCell` for a label, a seed or a table that is not there.
+        Three averages of JCT(baseline) / JCT(label), each with its 95 % interval, as in `comparisons`. of: the results
+        with the baseline, of the same jobs; the object itself by default. Raises
+        `rm_emulator.results.summary.MissingCell` for a missing label, seed or table.
         """
         if label not in self.by_label:
             raise summary.MissingCell(f"{self.path}: no runs of '{label}' (there are: {', '.join(self.by_label)})")
@@ -100,11 +100,11 @@ class Results:
         )
 
     def replayed(self, label: str, seed: int) -> Replay[Scheduler]:
-        """The log of a run, decided on anew as it is gone through; its `scheduler` is who decides.
+        """The log of a run, decided on anew during iteration by its `scheduler`.
 
         Not for a run of several schedulers, of schedulers without a view of the cluster (Sparrow's), nor of a sweep.
-        Raises InvalidInput where no whole log was kept (`log: full`), and `schedulers.core.replay.LogDiffers` while it
-        is gone through.
+        Raises InvalidInput where no whole log was kept (`log: full`), and during iteration
+        `schedulers.core.replay.LogDiffers`.
         """
         logs = replay.logs_of(summary.cell_dir(self.path, label, seed))
         if len(logs) != 1:
@@ -113,14 +113,14 @@ class Results:
         return Replay(replay.log_lines(logs[0]))
 
     def _table(self, name: str, label: str, seed: int) -> pl.DataFrame:
-        """A table of one cell, without a sweep."""
+        """A table of a cell, without a sweep."""
         return summary.read_table(summary.cell_dir(self.path, label, seed), name)
 
     def to_pandas(self, name: Literal["runs", "comparisons", "jobs", "tasks", "nodes"]) -> pd.DataFrame:
-        """One of the frames for pandas, with columns of the same names, and so with the same units.
+        """A frame for pandas, with columns of the same names, and so with the same units.
 
-        Whole numbers are Int64, text is string and truth boolean, each with NA where there is no value; fractions are
-        float64 with NaN. Needs pandas, and nothing else. Raises ModuleNotFoundError without it.
+        Whole numbers are Int64, text is string and truth boolean, each with NA for missing values; fractions are
+        float64 with NaN. Raises ModuleNotFoundError without pandas.
         """
         try:
             import pandas as pd
@@ -185,7 +185,7 @@ class Results:
         return pl.concat(frames)
 
     def _with_sweep(self, frame: pl.DataFrame, entries: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-        """The frame with a column for each axis of a sweep in front. entries: what each row is of."""
+        """The frame with a column for each axis of a sweep in front. entries: the summary's entry of each row."""
         columns = []
         for axis, values in self.summary.get("sweep", {}).items():
             kind = _kind(values)
@@ -207,17 +207,17 @@ def run(
     overwrite: bool = False,
     progress: bool = False,
 ) -> Results:
-    """Run every policy x seed of a scenario and return what it left behind.
+    """Run every policy x seed of a scenario and return the results.
 
-    scenario: a file, the name of a packaged example, or a dict of what a file has in it.
+    scenario: a file, the name of a packaged example, or a dict with the contents of a file.
 
-    out: the run directory, where finished cells are reused; without it nothing is written where you are, and the
-    results live in a temporary place for as long as the returned object. overwrite: replace the results of another
-    scenario in `out`. seeds: `"1..5"` or numbers.
+    out: the run directory, where finished cells are reused; without `out` nothing is written into the working
+    directory, and the results live in a temporary place as long as the returned object. overwrite: replace the results
+    of another scenario in `out`. seeds: `"1..5"` or numbers.
     set: changes to the scenario by path, such as `{"spec.workload.load": 0.8}`. jobs: processes at once.
     policies: run beside the scenario's own: classes, names, or dicts such as `{"kind": MyPolicy, "predictor": {"kind":
-    "slearn"}}`. Wherever a dict says `kind`, a class can stand for its name. A class that is in no plug-in and no
-    installed package runs in this process alone.
+    "slearn"}}`. Wherever a dict says `kind`, a class can stand for its name. A class outside plug-ins and installed
+    packages runs in the calling process alone.
     progress: show bars on standard error.
     Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and
     `rm_emulator.experiments.api.CellsFailed` when cells could not be computed.
@@ -282,12 +282,12 @@ def explain(
     advise: bool = False,
     plugins: Iterable[str | Path] = (),
 ) -> Explanation:
-    """What a job waited for, when and why: `print` it, or look at its `story` and `advice`.
+    """Explain a job's waiting, with times and reasons: `print` the result, or look at its `story` and `advice`.
 
     run: results, a run directory, or an event log. task: STAGE/INDEX, its attempts are told too. label, seed: the first
-    ones by default; point: of a sweep, from 1. advise: try what would have helped, by running the cell again.
-    Raises `rm_emulator.issues.InvalidInput` for what is not there, `schedulers.core.replay.LogDiffers` for a log whose
-    replay decides otherwise.
+    label and seed by default; point: of a sweep, from 1. advise: try changes by running the cell again.
+    Raises `rm_emulator.issues.InvalidInput` for an unknown run, job or task, `schedulers.core.replay.LogDiffers` for a
+    log with a different replay.
     """
     place = (run.path if isinstance(run, Results) else Path(run)) / summary.point_folder(point)
     try:
@@ -306,18 +306,18 @@ def compare(
     labels: Sequence[str] = (),
     seed: int | None = None,
 ) -> Comparison:
-    """Two runs side by side, the right one relative to the left: `print` it, or read it as a mapping.
+    """Two runs side by side, the right run relative to the left: `print` the result, or read the result as a mapping.
 
-    left, right: results or run directories; two labels of one run without `right`. labels: at most one a side; by
-    default the first of each run, of one run the baseline and the first other.
-    Raises `rm_emulator.results.compare.CompareError` for what is not there.
+    left, right: results or run directories; without `right` two labels of the left run. labels: at most a label per
+    side; by default the first label of each run, of a single run the baseline and the first other label.
+    Raises `rm_emulator.results.compare.CompareError` for a missing run, label or seed.
     """
     places = [each.path if isinstance(each, Results) else Path(each) for each in (left, right) if each is not None]
     return Comparison(comparing.compare(*comparing.sides(places, labels), seed))
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What a job waited for, when and why, and what, tried, would have helped: as text, as data with times in ms."""
+    """A job's waiting, with times and reasons, and changes that would have helped: as text or data (times in ms)."""
 
     story: Story
     advice: Advice | None = None
@@ -331,7 +331,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 class Comparison(Mapping[str, Any]):
-    """Two runs side by side: as text, and as the data that `rm-emulator compare --json` prints."""
+    """Two runs side by side: as text, and as the data of `rm-emulator compare --json`."""
 
     def __init__(self, card: Mapping[str, Any]) -> None:
         self._card = card
@@ -363,7 +363,7 @@ def _pandas_type(kind: pl.DataType) -> str:
 
 
 def _kind(values: Iterable[Any]) -> type[pl.DataType]:
-    """The type of a column with these values, text where they are of several kinds."""
+    """The type of a column with the given values, text for values of several kinds."""
     kinds = {type(value) for value in values}
     if kinds == {bool}:
         return pl.Boolean

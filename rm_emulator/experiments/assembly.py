@@ -1,4 +1,4 @@
-"""A run put together: workload, cluster, who decides, where results go. Cells, environments and training run this."""
+"""A run put together from workload, cluster, deciders and recording, for cells, environments and training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _last: list[tuple[str, Built]] = []
 
 
 class Run(NamedTuple):
-    """A simulation that is ready to run, and who decides in it."""
+    """A simulation ready to run, and its deciders."""
 
     simulation: Simulation
     who: Deciders
@@ -43,9 +43,9 @@ def assemble(
 ) -> Run:
     """The run of a seed under one entry of the scenario's `policies`, as resolved.
 
-    built: the seed's workload, or a part of it. config: the cluster, unless it is the scenario's. log: makes the log of
-    a scheduler from its name, '' where there is one alone; None: no log is kept. policy: decides in place of the
-    entry's policy, whose predictor and placement serve it. progress: hears the number of finished tasks.
+    built: the seed's workload, or a part of the workload. config: the cluster, by default the scenario's. log: makes
+    the log of a scheduler from its name, '' for a single scheduler; None: no log is kept. policy: decides in place of
+    the entry's policy, with the entry's predictor and placement. progress: hears the number of finished tasks.
     """
     config = config or cluster_of(scenario, built)
     who = Deciders(entry, seed, scenario, config, built.workload, log, policy)
@@ -63,12 +63,12 @@ def assemble(
 
 
 def cluster_of(scenario: Scenario, built: Built) -> EngineConfig:
-    """The scenario's cluster, with the resources that its workload asks for."""
+    """The scenario's cluster, with the resources of the workload."""
     return engine_config(scenario, Resources(built.workload.resources))
 
 
 def workload_of(scenario: Scenario, seed: int) -> Built:
-    """The workload of a seed, kept for the next run: policies are compared on the very same one."""
+    """The workload of a seed, kept for the next run: policies are compared on the very same jobs."""
     spec = scenario.spec
     basis = {"cluster": spec.cluster.model_dump(mode="json"), "workload": spec.workload.model_dump(mode="json")}
     key = json.dumps([basis, seed], sort_keys=True)
@@ -79,7 +79,7 @@ def workload_of(scenario: Scenario, seed: int) -> Built:
 
 
 def waves_of(built: Built) -> WavesOf | None:
-    """Looks up the measured profiles of a workload, None where it has none."""
+    """Function that looks up measured profiles of a workload, None for a workload without profiles."""
     profiles = built.profiles
     if profiles is None:
         return None

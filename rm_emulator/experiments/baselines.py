@@ -1,14 +1,14 @@
-"""What a run is compared with: each queue alone, one giant node, ideal water-filling; one cell each.
+"""Baselines of a run: each queue alone, a single giant node, ideal water-filling; a cell each.
 
 alone
-    for every queue a run of its jobs only: same cluster, same policy, same queues with their limits, same history.
+    for every queue a run of its own jobs only: same cluster, policy, queues with their limits, and history.
 one_node
-    all nodes as one, of their capacity together, their mean speed, and as many heartbeats as they have together;
-    stages may use it whatever `places` and `hosts` they ask for. Same policy, same workload.
+    a single node with the total capacity, the mean speed and as many heartbeats as all nodes together; `places` and
+    `hosts` of stages do not count. Same policy, same workload.
 ideal
     the fluid of `experiments.fluid`, without policy, nodes and heartbeats.
 
-Run times are the same in all of them. A cell keeps when each job was submitted and done, and no event log.
+Run times are the same in all baselines. A cell keeps the submission and the end of each job, and no event log.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def by_queue(built: Built) -> Iterator[tuple[str, Built]]:
 
 
 def one_node(config: EngineConfig) -> EngineConfig:
-    """The cluster as one node; without heartbeats of its own rhythm, since all nodes together beat more often."""
+    """The cluster as a single node, with the shorter heartbeat interval of all nodes together."""
     slack = tuple(sum(node.room[r] - node.capacity[r] for node in config.nodes) for r in range(len(config.resources)))
     capacity = capacity_of(config)
     node = Node(id="one", capacity=capacity, speed=mean_speed(config), slack=slack if any(slack) else ())
@@ -121,7 +121,7 @@ def one_node(config: EngineConfig) -> EngineConfig:
 
 
 def anywhere(built: Built) -> Built:
-    """The workload without wishes for nodes, none of which is there any more."""
+    """The workload without wishes for nodes, since none of the named nodes is left."""
     return _with_jobs(built, tuple(_moved(entry) for entry in built.workload.jobs))
 
 
@@ -134,7 +134,7 @@ def _moved(entry: WorkloadJob) -> WorkloadJob:
 
 
 def _anywhere(times: RunTimes, tasks: int) -> RunTimes:
-    """Run times by node as their mean over the nodes, none of which is there any more."""
+    """Run times by node as their mean over the nodes, since none of the named nodes is left."""
     if not isinstance(times, PerNode):
         return times
     rows = times.ms if len(times.ms) > 1 else times.ms * tasks
@@ -146,12 +146,12 @@ def _with_jobs(built: Built, jobs: tuple[WorkloadJob, ...]) -> Built:
 
 
 def capacity_of(config: EngineConfig) -> tuple[int, ...]:
-    """Of all nodes together."""
+    """Capacity of all nodes together."""
     return tuple(sum(node.capacity[r] for node in config.nodes) for r in range(len(config.resources)))
 
 
 def mean_speed(config: EngineConfig) -> float:
-    """Of the nodes, weighted by their capacity in the first resource that the cluster has."""
+    """Mean speed of the nodes, weighted by their capacity in the first resource with any capacity."""
     at = next((r for r, amount in enumerate(capacity_of(config)) if amount), None)
     weights = [1 if at is None else node.capacity[at] for node in config.nodes]
     return math.fsum(w * node.speed for w, node in zip(weights, config.nodes, strict=True)) / sum(weights)
@@ -187,5 +187,5 @@ def _fluid(entry: WorkloadJob, times: list[StageTimes], where: list[int]) -> Flu
 
 
 def _times(times: StageTimes, tasks: int) -> tuple[float, ...]:
-    """True run times; of measured waves, which depend on the executors of the moment, their mean."""
+    """True run times; of measured waves their mean, as wave times depend on the executors of the moment."""
     return tuple(map(float, times.first)) if isinstance(times, Listed) else (float(times.mean_ms),) * tasks

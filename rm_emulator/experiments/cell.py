@@ -1,4 +1,4 @@
-"""One cell of a grid: a pure function of (scenario, label, seed), computed into a directory of its own."""
+"""A cell of a grid: a pure function of (scenario, label, seed), computed into a directory of its own."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ FULL_LOG_TASKS: Final = 1_000_000
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How far a cell is: finished tasks and jobs, of how many, and what waits.
-
-    now_ms: on the simulated clock. Baselines count tasks only; of_jobs is 0 there.
-    """
+    """Progress of a cell: finished tasks and jobs, their totals, and waiting tasks and jobs."""
 
     tasks: int
     of_tasks: int
     jobs: int = 0
     of_jobs: int = 0
+    """0 for baselines, which count tasks only."""
     now_ms: int = 0
+    """Time on the simulated clock."""
     waiting_jobs: int = 0
     waiting_tasks: int = 0
 
@@ -52,26 +51,27 @@ Progress = Callable[[Status], None]
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """What a worker needs to compute one (label, seed), all of it plain data.
-
-    scenario: as resolved, with the one policy and the one seed. plugins: files to import first.
-    key: hash of all that the result depends on; settings: the part of it that is not the program itself.
-    baseline: which of the scenario's baselines it is, "" for the run itself; the ideal one has no label.
-    point: of a sweep, 0 without one.
-    """
+    """Plain data from which a worker computes the run of a label and a seed."""
 
     scenario: Mapping[str, Any]
+    """As resolved, with a single policy and a single seed."""
     label: str
+    """Label of the policy, "" for the ideal baseline."""
     seed: int
     key: str
+    """Hash of everything the result depends on."""
     settings: str
+    """Hash of the same without the program itself."""
     plugins: tuple[str, ...] = ()
+    """Files to import first."""
     baseline: str = ""
+    """Name of the baseline, "" for the run itself."""
     point: int = 0
+    """Number in a sweep, 0 without a sweep."""
 
     @property
     def title(self) -> str:
-        """What it is called beside its seed: `fair`, `fair alone`, `ideal`; of a sweep `point 3 fair`."""
+        """Name without the seed: `fair`, `fair alone`, `ideal`; of a sweep `point 3 fair`."""
         point = f"point {self.point}" if self.point else ""
         return " ".join(part for part in (point, self.label, self.baseline) if part)
 
@@ -83,10 +83,10 @@ class Cell:
 
 
 def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
-    """Emulate one cell that is no baseline and write its files into `directory`; returns what cell.json holds.
+    """Emulate a cell other than a baseline and write its files into `directory`; returns the contents of cell.json.
 
-    progress: hears now and then how far it is. Whatever is in the directory when this raises
-    is not to be used; cell.json is written last.
+    progress: hears the cell's progress now and then. After an error the contents of the directory are not to be used;
+    cell.json is written last.
     """
     load_plugins(cell.plugins)
     scenario = Scenario.model_validate(cell.scenario)
@@ -134,6 +134,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "plugins": hashes(cell.plugins),
         "workload": {"name": built.workload.name, "source": built.workload.source, "notes": list(built.notes)},
     }
+    # Last, as only a cell with this file counts as complete.
     write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
     return counters
 
@@ -153,12 +154,12 @@ def _status(simulation: Simulation) -> Status:
 
 
 def identity(cell: Cell) -> dict[str, Any]:
-    """What cell.json says first: which cell it is, and by which key its results are good."""
+    """The first entries of cell.json: the cell's name, and the key of its results."""
     return {name: getattr(cell, name) for name in ("key", "settings", "label", "seed")}
 
 
 def columns(scenario: Scenario) -> list[str]:
-    """The columns of tasks.parquet that are there only sometimes, and are there in this scenario."""
+    """The optional columns of tasks.parquet in the scenario's runs."""
     wanted = {"arrived_ms": scenario.spec.cluster.links, "copy": scenario.spec.copies}
     return [name for name, block in wanted.items() if block is not None]
 
@@ -194,6 +195,6 @@ def _quantiles_us(times_ns: list[int]) -> dict[str, float | None]:
 
 
 def _peak_rss_mb() -> float:
-    """Of this process so far: an upper bound for the cell when the process has run others before."""
+    """Peak memory of the process so far: an upper bound for the cell when the process has run other cells before."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

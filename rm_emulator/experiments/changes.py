@@ -1,7 +1,7 @@
-"""What might have let a job end sooner: a small fixed set of changes to what it asks for, to the nodes, to its queues.
+"""Changes that might have let a job end sooner: a small fixed set of changes to its demands, the nodes and its queues.
 
-Why the job waited says which of them are worth a run; `advice` runs them. Run times stay as they are: whether tasks can
-do with less is for people to judge.
+The reasons of the job's waiting select the changes worth a run; `advice` runs them. Run times stay unchanged: whether
+tasks can do with less is for people to judge.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ replace = msgspec.structs.replace
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What a cell emulates: cluster, workload, seed.
-
-    sizes: the container sizes that asks are rounded to. weighted: whether the policy follows the weights of queues.
-    """
+    """Input of a cell's emulation: cluster, workload, seed."""
 
     config: EngineConfig
     built: Built
     seed: int
     sizes: Sizes | None = None
+    """Container sizes for the rounding of demands."""
     weighted: bool = False
+    """Whether the policy follows the weights of queues."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One change, as it is said ("with 2Gi memory instead of 4Gi a task") and as it is emulated.
-
-    kind: ask_less, ask_less_of_all (worth a run where less of one resource does not help), no_gang, fewer_tasks,
-        more_nodes, queue_weight, queue_max, queue_max_running, user_limit or user_max_running.
-    """
+    """A change of a setting."""
 
     kind: str
+    """ask_less, ask_less_of_all (worth a run where less of a single resource does not help), no_gang, fewer_tasks,
+    more_nodes, queue_weight, queue_max, queue_max_running, user_limit or user_max_running.
+    """
     words: str
+    """The change in words, such as `with 2Gi memory instead of 4Gi a task`."""
     setting: Setting
+    """The setting to emulate."""
 
 
 def changes(setting: Setting, job: str, reasons: Collection[str]) -> list[Change]:
-    """The changes worth a run for a job of the workload that waited for these reasons, none where nothing is."""
+    """The changes worth a run for a job of the workload with the given reasons of waiting."""
     if set(reasons) <= _ITS_OWN:
         return []
     entry = next(entry for entry in setting.built.workload.jobs if entry.job.id == job)
@@ -80,7 +80,7 @@ def changes(setting: Setting, job: str, reasons: Collection[str]) -> list[Change
 
 
 def _smaller(setting: Setting, entry: WorkloadJob) -> Iterator[Change]:
-    """Less of each resource, so that one more task fits on a node, or half; then half of all."""
+    """Less of each resource, so that an additional task fits on a node, or half; then half of all."""
     names, stages = setting.config.resources, entry.job.stages
     asked = [r for r in range(len(names)) if any(stage.demand[r] > 1 for stage in stages)]  # one pod stays one pod
     cuts: list[tuple[tuple[int, ...], bool]] = [((r,), fits) for r in asked for fits in (True, False)]
@@ -105,7 +105,7 @@ def _cut(setting: Setting, stage: Stage, which: Collection[int], *, fits: bool) 
 
 
 def _one_more(nodes: Collection[Node], r: int, wanted: int) -> int:
-    """The most of a resource that lets one more task fit on a node of the commonest size."""
+    """The largest demand for a resource with room for an additional task on a node of the commonest size."""
     (room, _), *_ = Counter(node.room[r] for node in nodes).most_common(1)
     return min(wanted, room // (room // wanted + 1))
 
@@ -131,7 +131,7 @@ def _less(
 
 
 def _gangs(setting: Setting, entry: WorkloadJob) -> Iterator[Change]:
-    """Its gangs as tasks that start one by one; as half as many tasks."""
+    """The job's gangs as tasks with separate starts; as half as many tasks."""
     stages = entry.job.stages
     gangs = [index for index, stage in enumerate(stages) if stage.gang and stage.tasks > 1]
     if not gangs:
@@ -176,7 +176,7 @@ def _with_job(setting: Setting, entry: WorkloadJob, **fields: object) -> Setting
 
 
 def _more_nodes(setting: Setting) -> Iterator[Change]:
-    """A tenth more nodes, at least one, of the sizes that are there; none where run times are known by node."""
+    """A tenth more nodes, at least a single node, of the present sizes; no change for run times by node."""
     entries = setting.built.workload.jobs
     if any(isinstance(times, PerNode) for entry in entries for times in entry.runtimes):
         return
@@ -195,7 +195,7 @@ def _more_nodes(setting: Setting) -> Iterator[Change]:
 
 
 def _queues(setting: Setting, entry: WorkloadJob, reasons: Collection[str]) -> Iterator[Change]:
-    """Limits that it waited for lifted, then twice the weight, of its queue and of each above."""
+    """Limits behind the job's waiting lifted, then twice the weight, of its queue and of each queue above."""
     tree = QueueTree(len(setting.config.resources))
     for queue in setting.config.queues:
         tree.put(queue)

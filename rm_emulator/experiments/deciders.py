@@ -1,4 +1,4 @@
-"""Who decides in a run: one scheduler, or the several of the scenario's architecture, each with its log."""
+"""Deciders of a run: a single scheduler, or the schedulers of the scenario's architecture, each with its log."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Entry = Mapping[str, Any]
 
 
 class Deciders:
-    """Whoever decides in a run by name, '' where there is one decider alone, their logs, the engine's control of them.
+    """Deciders of a run by name ('' for a single decider), their logs, and the engine's control of the deciders.
 
-    log: makes the log of a decider from its name; None: nobody keeps one. policy: decides in place of the entry's,
-    where there is one scheduler.
+    log: makes the log of a decider from its name; None: no log is kept. policy: decides in place of the entry's policy,
+    for a single scheduler.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Deciders:
             for number, (name, own) in enumerate(entries.items())
         ]
         self.schedulers = [each for each in self._all if isinstance(each, Scheduler)]
-        """Those that see the cluster: none where workers queue."""
+        """The deciders with a view of the cluster: none where workers queue."""
         self.control = self._control(config, workload)
         self.hears_truth = any(is_told_the_truth(own.get("predictor")) for own in entries.values())
 
@@ -68,25 +68,25 @@ class Deciders:
 
     @property
     def messages(self) -> int | None:
-        """Between schedulers and workers; None where they need none."""
+        """Number of messages between schedulers and workers; None for architectures without messages."""
         who = self._all[0]
         return sum(tally.messages for tally in who.tallies) if isinstance(who, Decentraliser) else None
 
     @property
     def sha256(self) -> str:
-        """Of the log that is kept; of several the hash of their hashes."""
+        """Hash of the kept log; of several logs the hash of their hashes."""
         hashes = [log.sha256 for log in self.logs.values()]
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def entries_of(entry: Entry, scenario: Scenario) -> dict[str, Entry]:
-    """By scheduler what it is made from, as an entry of `policies`; '' where there is one alone."""
+    """Entry of `policies` by scheduler; '' names a single scheduler."""
     who = scenario.spec.cluster.architecture
     return {each.name: each.policy or entry for each in who.thinkers} if isinstance(who, OfSeveral) else {"": entry}
 
 
 def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: EngineConfig, number: int) -> SchedulerConfig:
-    """What a scheduler is made from: the header of its log."""
+    """The configuration of a scheduler: the header of its log."""
     architecture = config.architecture
     own = {k: v for k, v in entry.items() if k not in ("label", "predictor", "placement")}
     return SchedulerConfig(

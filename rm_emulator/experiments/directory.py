@@ -1,13 +1,13 @@
-"""The run directory: who it belongs to, which cells are in it, and how results get into it whole.
+"""The run directory: its owner, its cells, and how results get into the directory whole.
 
-.rm-emulator.json           what a run wrote beside its cells: nothing else is ever replaced
+.rm-emulator.json           files written by a run apart from its cells: nothing else is ever replaced
 scenario.yaml               as resolved
-run.json                    what it takes to repeat the run (`experiments.metadata`)
+run.json                    data to repeat the run (`experiments.metadata`)
 runs/LABEL/SEED/            moved here when complete, with its key in cell.json
 points/N/                   of a sweep: the same for each point, with scenario.yaml, summary.json and report.html
-baselines/NAME/LABEL/SEED/  likewise, what a run is compared with; baselines/ideal/SEED/ belongs to all labels
-failed/LABEL-SEED.txt       tracebacks of cells that failed in the last run
-.partial/                   where cells are being computed; locked by the process that runs them
+baselines/NAME/LABEL/SEED/  likewise, cells of baselines; baselines/ideal/SEED/ belongs to all labels
+failed/LABEL-SEED.txt       tracebacks of failed cells of the last run
+.partial/                   cells under computation; locked by the running process
 summary.json, report.html   written when all cells are there
 """
 
@@ -45,7 +45,7 @@ _OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json*", "events*.jsonl*")
 
 
 class Words(NamedTuple):
-    """What a message calls the directory, and the leave to replace what is in it: options, or Python's arguments."""
+    """Names of the directory and of the leave to replace its contents in messages: options, or Python's arguments."""
 
     out: str = "--out"
     overwrite: str = "--overwrite it"
@@ -56,9 +56,9 @@ PYTHON: Final = Words("out=", "pass overwrite=True")
 
 
 class RunDirectory:
-    """A directory that this process alone writes into, between `__enter__` and `__exit__`.
+    """A directory with a single writing process, between `__enter__` and `__exit__`.
 
-    Raises InvalidInput (and has changed nothing) when the directory belongs to something or someone else.
+    Raises InvalidInput (and has changed nothing) for a directory of a different owner.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class RunDirectory:
         self._lock: int | None = None
 
     def __enter__(self) -> RunDirectory:
+        # Refusals come first, so that a refused run has changed nothing; the lock comes before anything is removed.
         self._refuse_strangers()
         if not self._overwrite:
             self._refuse_others()
@@ -93,6 +94,7 @@ class RunDirectory:
             raise
         for left in (self.path / _PARTIAL).iterdir():
             shutil.rmtree(left, ignore_errors=True)
+        # Names are listed before the files are written: a killed run leaves no file that looks foreign to the next.
         self._list_files(dict.fromkeys(self._names))
         for name in (*_FILES, *_FOLDERS) if self._overwrite else ("failed",):
             _remove(self.path / name)
@@ -114,7 +116,7 @@ class RunDirectory:
             self._lock = None
 
     def done(self) -> list[Cell]:
-        """Cells that an earlier run has completed."""
+        """Cells completed by an earlier run."""
         return [cell for cell in self._cells if stored_key(self.cell(cell)) == cell.key]
 
     def cell(self, cell: Cell) -> Path:
@@ -129,11 +131,11 @@ class RunDirectory:
         """Move a complete cell to its place, at once."""
         target = self.cell(cell)
         target.parent.mkdir(parents=True, exist_ok=True)
-        workplace.chmod(0o755)
-        workplace.rename(target)
+        workplace.chmod(0o755)  # mkdtemp leaves folders to their owner alone
+        workplace.rename(target)  # atomic: the workplace lies in the same directory, so on the same file system
 
     def failure(self, cell: Cell, workplace: Path, text: str) -> Path | None:
-        """Keep the traceback of a failed cell, and nothing else of it; None when the disk does not take it."""
+        """Keep the traceback of a failed cell only; None for a full disk."""
         shutil.rmtree(workplace, ignore_errors=True)
         path = self.path / _failure(cell)
         try:
@@ -145,7 +147,7 @@ class RunDirectory:
 
     @property
     def _names(self) -> list[str]:
-        """The files that this run may write, those of its cells aside."""
+        """The files this run may write, apart from the files of its cells."""
         folders = [point_folder(number) for number in range(1, len(self._points) + 1)]
         of_points = [f"{folder}/{name}" for folder in folders for name in _OF_A_POINT]
         return [*_FILES, *map(_failure, self._cells), *of_points]
@@ -154,7 +156,7 @@ class RunDirectory:
         write_file(self.path / _WRITTEN, json.dumps(hashes, indent=1) + "\n")
 
     def _refuse_others(self) -> None:
-        """Raise InvalidInput when cells are there that this grid would not compute, or would compute otherwise."""
+        """Raise InvalidInput for cells outside the grid, and for cells with a different key."""
         wanted = {cell.place for cell in self._cells}
         for place in (folder.relative_to(self.path) for folder in stored_cells(self.path)):
             if place not in wanted:
@@ -175,7 +177,7 @@ class RunDirectory:
         return InvalidInput([Issue(str(self.path), message)])
 
     def _refuse_strangers(self) -> None:
-        """Raise InvalidInput when something that no run wrote has one of our names, or lies where we remove all."""
+        """Raise InvalidInput for a foreign file under a name of ours, or inside a folder of ours."""
         if self.path.exists() and not self.path.is_dir():
             raise InvalidInput([Issue(str(self.path), f"is a file: expected a folder for {self._words.out}")])
         if not (self.path / _WRITTEN).is_file():
@@ -189,7 +191,7 @@ class RunDirectory:
             raise InvalidInput([Issue(str(self.path), message.format(names[0], self._words.out))])
 
     def _strangers(self) -> Iterator[str]:
-        """What no run wrote, or somebody changed, of all that this run might replace."""
+        """Foreign and changed files among all files a run might replace."""
         written = _read_json(self.path / _WRITTEN)
 
         def ours(name: str) -> bool:
@@ -233,7 +235,7 @@ def _sha256(path: Path) -> str:
 
 
 def stored_cells(path: Path) -> list[Path]:
-    """The folders of the cells in a run directory, those of baselines aside."""
+    """The folders of the cells in a run directory, without baselines."""
     return sorted([*path.glob("runs/*/*"), *path.glob("points/*/runs/*/*")])
 
 

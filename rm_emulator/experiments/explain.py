@@ -1,4 +1,4 @@
-"""`rm-emulator explain`: one job in sentences: what it waited for, when, why, and what, tried, would have helped."""
+"""`rm-emulator explain`: a job's waiting in sentences, with times and reasons, and changes that would have helped."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ _NOTHING: Final = 50
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """All that is known of one job; as `explain --json` prints it (docs/explain.md).
-
-    log: the file it was read from. advice: None where nothing was to be tried.
-    """
+    """Story and advice of a job, in the form of `explain --json` (docs/explain.md)."""
 
     log: str
+    """The event log's file."""
     story: Story
     advice: Advice | None = None
+    """None without `advise`."""
 
 
 def explain(
@@ -43,14 +42,14 @@ def explain(
     plugins: Sequence[str | Path] = (),
     heard: Heard | None = None,
 ) -> Explained:
-    """Find out what a job waited for and, if wanted, try what would have helped.
+    """Find out the reasons of a job's waiting and, if wanted, try changes that might have helped.
 
     target: an event log, or a run directory (then label and seed choose the cell, the first ones by default).
     task: STAGE/INDEX, or the task's number over all stages; its attempts are told too.
-    plugins: the files that the run was made with, in the same order; by default those that it names.
-    heard: is told what is tried, a line each.
-    Raises InvalidInput for an unreadable log, for a job or task that is not in it, and for advice that cannot be tried;
-    LogDiffers when the log does not replay (the story would be made up).
+    plugins: the plug-in files of the run, in the same order; by default the files named by the run.
+    heard: hears of each change, a line each.
+    Raises InvalidInput for an unreadable log, for a job or task missing in the log, and for advice that cannot be
+    tried; LogDiffers when the log does not replay (the story would be made up).
     """
     log = event_log(Path(target), label, seed, job)
     files = load_plugins(plugins) if plugins else load_plugins_of(log)
@@ -71,9 +70,9 @@ def main(
     json: bool = False,
     quiet: bool = False,
 ) -> int:
-    """Print what `explain` finds; 0, or 1 when the log does not replay.
+    """Print the findings of `explain`; 0, or 1 when the log does not replay.
 
-    json: as one document. quiet: without saying on standard error what is tried.
+    json: as a single document. quiet: without progress on standard error.
     """
     log = event_log(target, label, seed, job)
     try:

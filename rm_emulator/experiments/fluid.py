@@ -1,11 +1,11 @@
 """The workload under ideal water-filling: every task is a fluid, and every queue always has exactly its fair share.
 
-At every instant the tree of queues is filled (`results.filling`) with what the runnable tasks of each queue ask for.
-Below a queue its jobs are filled in the same way, by their weight, with what the queue was granted. All tasks of a
+At every instant the tree of queues is filled (`results.filling`) with the demands of each queue's runnable tasks.
+Below a queue its jobs are filled in the same way, by their weight, with the queue's grant. All tasks of a
 job run at the rate granted / asked, at most 1 (a task on a node for itself), times the cluster's mean speed. A stage
 begins when its parents are done. There are no nodes, heartbeats, containers, application masters or limits per user.
 
-A lower-ish reference and no bound: an order that lets short jobs go first has a lower mean than equal shares.
+A lower-ish reference and no bound: an order with short jobs first has a lower mean than equal shares.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ _SAME_MS: Final = 1e-6
 
 
 class FluidStage(msgspec.Struct, frozen=True):
-    """Equal tasks. demand: of one task, in the cluster's units; times_ms: true run times at node speed 1."""
+    """Equal tasks."""
 
     demand: tuple[int, ...]
+    """Demand of each task, in the cluster's units."""
     times_ms: tuple[float, ...]
+    """True run times at node speed 1."""
     parents: tuple[int, ...] = ()
+    """Indices of the parent stages."""
 
 
 class FluidJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +56,7 @@ def finish_times(
     steps: int = STEPS,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[float | None]:
-    """When each job is done (ms), None where its queue may never have anything.
+    """End of each job (ms), None for a job whose queue may never have anything.
 
     jobs: in order of arrival. capacity: of the whole cluster, in the order of demands. progress: hears how many
     tasks are done. With more tasks than `steps` a completion may take effect late, by span / steps at most, the span
@@ -63,7 +66,7 @@ def finish_times(
 
 
 def _grain_ms(jobs: Sequence[FluidJob], capacity: Sequence[int], speed: float, steps: int) -> float:
-    """The shortest time between two changes of the rates that no arrival makes."""
+    """The shortest time between two changes of the rates, changes by arrivals apart."""
     if not jobs or sum(len(stage.times_ms) for job in jobs for stage in job.stages) <= steps:
         return 0.0
     full = np.array(capacity, dtype=np.float64)
@@ -76,7 +79,7 @@ def _grain_ms(jobs: Sequence[FluidJob], capacity: Sequence[int], speed: float, s
 
 
 class _Running:
-    """A job on its way. Its clock is the service it got: ms that each of its tasks has run at speed 1."""
+    """A job on its way. The job's clock is its service: ms of run time at speed 1 of each of its tasks."""
 
     __slots__ = ("ends", "index", "left", "parents", "source", "stages_left")
 
@@ -196,10 +199,10 @@ class _Flow:
 
 
 def split(asked: Floats, weight: Floats, budget: Floats) -> Floats:
-    """Rates of a queue's jobs: dominant shares per weight grow alike until a job has all it asks for (rate 1).
+    """Rates of a queue's jobs: dominant shares per weight grow alike until a job has its whole demand (rate 1).
 
-    asked: jobs x resources; budget: what the queue may hold of each, both as fractions of the cluster.
-    Who asks for nothing of what is used up goes on.
+    asked: jobs x resources; budget: the queue's limit on each resource, both as fractions of the cluster.
+    Jobs without demand for a used-up resource go on growing.
     """
     wanted = asked.max(axis=1)
     rates = np.where(wanted > 0, 0.0, 1.0)
@@ -215,7 +218,7 @@ def split(asked: Floats, weight: Floats, budget: Floats) -> Floats:
 
 
 def _level(asked: Floats, full_at: Floats, rest: Floats) -> tuple[float, int | None]:
-    """How high equal levels can rise, and the resource that ends it; full_at: the level at which a job has it all."""
+    """The highest equal level, and the resource that limits the rise; full_at: level of a job's whole demand."""
     order = np.argsort(full_at, kind="stable")
     asked, full_at = asked[order], full_at[order]
     per_level = asked / full_at[:, None]

@@ -1,4 +1,4 @@
-"""What a Python program gives to `run` in place of text: dicts, and classes in place of names."""
+"""Arguments of `run` in Python in place of text: dicts, and classes in place of names."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _REGISTRIES: Final[tuple[tuple[type, Registry[Any]], ...]] = (
 
 
 def plain(value: Any) -> Any:
-    """As a YAML file would have it: tuples as lists, paths as text, a class as the name it is registered by.
+    """A value in the form of a YAML file: tuples as lists, paths as text, a class as its registered name.
 
-    A policy, predictor or placer that has not registered itself is called by its class's name, `my_policy`.
+    An unregistered policy, predictor or placer gets the name of its class, `my_policy`.
     Raises InvalidInput for any other class.
     """
     try:
@@ -70,7 +70,7 @@ def entries(given: Iterable[Any]) -> list[Any]:
 
 
 def of_this_program(loaded: Loaded) -> list[type]:
-    """Classes that the scenario names and another process would not find: from no package, no plug-in."""
+    """Classes named by the scenario that another process would not find: from no package, no plug-in."""
     installed = {point.module.partition(".")[0] for point in entry_points(group=GROUP)}
     kinds: dict[type, None] = {}
     for point in loaded.points:
@@ -98,7 +98,7 @@ def jobs_for(jobs: int | None, local: Iterable[type]) -> int | None:
 
 
 def digest(cls: type) -> str:
-    """The hash of the file of a class; of one that is in no file (a notebook) another one each time."""
+    """The hash of the file of a class; a new hash each time for a class without a file (a notebook)."""
     try:
         return hashlib.sha256(Path(inspect.getsourcefile(cls) or "").read_bytes()).hexdigest()
     except (OSError, TypeError):

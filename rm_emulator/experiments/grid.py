@@ -1,8 +1,8 @@
-"""Policies x seeds: plans the cells, computes those that are missing, then the summary and the report.
+"""Policies x seeds: plans the cells, computes the missing cells, then the summary and the report.
 
 A cell is a pure function of (scenario, label, seed), so its key (the hash of all three with the program's
-version, its plug-ins and its trace) says whether a stored result is still good. Only this process writes
-into the run directory; workers fill directories of their own that are moved when complete.
+version, its plug-ins and its trace) says whether a stored result is still good. Only the main process writes
+into the run directory; workers fill directories of their own, moved when complete.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ SMALL_TASKS: Final = 10_000
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A cell that could not be computed, why, and the file with the traceback, None where it could not be written.
-
-    label: with the baseline's name, if any.
-    """
+    """A failed cell."""
 
     label: str
+    """Label with the baseline's name, if any."""
     seed: int
     why: str
+    """The cause in a sentence."""
     traceback: Path | None
+    """File with the traceback, None for a full disk."""
 
     def __str__(self) -> str:
         where = f" (traceback in {self.traceback})" if self.traceback is not None else ""
@@ -55,13 +55,16 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """What became of a grid. summary: None when a cell failed; reused: cells that were there already."""
+    """The result of a grid."""
 
     out: Path
     summary: Summary | None
+    """None when a cell failed."""
     failures: tuple[Failure, ...]
     computed: int
+    """Number of newly computed cells."""
     reused: int
+    """Number of cells from earlier runs."""
 
 
 def resolved(loaded: Loaded) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def resolved(loaded: Loaded) -> dict[str, Any]:
 
 
 def at_point(loaded: Loaded) -> dict[str, Any]:
-    """`resolved`, as a scenario of its own that knows of no sweep."""
+    """`resolved`, as a scenario of its own without a sweep."""
     data = resolved(loaded)
     data["spec"].pop("sweep", None)
     return data
@@ -101,15 +104,15 @@ def _settings(registry: Registry[Any], spec: Mapping[str, Any]) -> dict[str, Any
 
 
 def all_plugins(loaded: Loaded, plugins: Sequence[str]) -> tuple[str, ...]:
-    """The scenario's own plug-ins and these."""
+    """The scenario's own plug-ins and the given plug-ins."""
     return tuple(dict.fromkeys((*loaded.plugins, *plugins)))
 
 
 def cells(loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = ()) -> list[Cell]:
-    """The cells of a scenario, seed by seed so that a worker's next cell often has the workload of its last.
+    """The cells of a scenario, seed by seed so that consecutive cells of a worker often share a workload.
 
-    Its baselines come last: who interrupts a run has the figures themselves first. beside: hashes of what else the
-    results depend on.
+    Baselines come last, so that an interrupted run has its own figures first. beside: hashes of further inputs of the
+    results.
     """
     digest = cache(lambda path: next(_digests([path])))  # a trace is read once, however many points it has
     plugins = all_plugins(loaded, plugins)
@@ -158,7 +161,7 @@ def _hash(data: Any) -> str:
 
 @cache
 def code_digest() -> str:
-    """Hash of this program's sources and of what was trained: a result of others is not taken for one of today's."""
+    """Hash of the program's sources and trained networks, so that results of older programs are not reused."""
     digest = hashlib.sha256()
     for package in ("schedulers", "rm_emulator"):
         root = Path(__file__).parents[2] / package
@@ -199,16 +202,17 @@ def run(
     words: Words = COMMAND,
     beside: Sequence[str] = (),
 ) -> Finished:
-    """Compute what is missing of a checked scenario, then summary.json and report.html.
+    """Compute the missing cells of a checked scenario, then summary.json and report.html.
 
-    jobs: processes at once, by default one a core, or this one alone for a grid that is done before another
-    has started. built: a seed's workload, to be described in workload.json. words: for messages. beside: as of `cells`.
-    Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
+    jobs: processes at once, by default a process per core, or the calling process alone for a grid smaller than a
+    worker's start. built: a seed's workload, to be described in workload.json. words: for messages. beside: as of
+    `cells`. Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
     nothing half-written does.
     """
     grid, scenario = cells(loaded, plugins, beside), resolved(loaded)
     points = [at_point(each) for each in loaded.points if each.point.number]
     with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, words=words) as directory:
+        # Before the cells, so that an interrupted run can be repeated as well.
         made = metadata.of_run(scenario, all_plugins(loaded, plugins), code_digest())
         write_file(directory.path / "run.json", json.dumps(made, indent=1) + "\n")
         done = directory.done()

@@ -1,11 +1,11 @@
-"""What it takes to repeat a run: run.json in its directory, beside the scenario as resolved.
+"""Data to repeat a run: run.json in its directory, next to the scenario as resolved.
 
-command, folder        what was called, and where
+command, folder        the command line, and its working directory
 begun                  when, in UTC
-scenario, seeds        all settings, as in scenario.yaml; run on these alone the same comes out
-version, code, commit  of this program: its version, the hash of its sources, and their git commit (`-dirty` after one
-                       that is not what ran), null where they are in no checkout
-python, packages       versions of the interpreter and of what this program needs
+scenario, seeds        all settings, as in scenario.yaml, enough to reproduce the results
+version, code, commit  of the program: its version, the hash of its sources, and their git commit (`-dirty` with
+                       uncommitted changes), null for sources outside a checkout
+python, packages       versions of the interpreter and of the program's requirements
 platform               the operating system and the machine
 plugins                the sha256 of each plug-in file
 """
@@ -27,7 +27,7 @@ from rm_emulator.version import __version__
 
 
 def of_run(scenario: Mapping[str, Any], plugins: Sequence[str], code: str) -> dict[str, Any]:
-    """What run.json holds. scenario: as resolved; plugins: files; code: the hash of this program's sources."""
+    """The contents of run.json. scenario: as resolved; plugins: files; code: the hash of the program's sources."""
     return {
         "command": sys.orig_argv,
         "folder": str(Path.cwd()),
@@ -45,7 +45,7 @@ def of_run(scenario: Mapping[str, Any], plugins: Sequence[str], code: str) -> di
 
 
 def commit(folder: Path) -> str | None:
-    """The git commit of the sources in this folder; None where git does not know them or is not there."""
+    """The git commit of the sources in a folder; None for sources unknown to git, and without git."""
     known = _git(folder, "ls-files", "--error-unmatch", "rm_emulator/version.py")
     return None if known is None else _git(folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
 
@@ -64,7 +64,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def packages() -> dict[str, str]:
-    """The versions of what this program needs to run, {} where it is not installed."""
+    """The versions of the program's requirements, {} for a program that is not installed."""
     try:
         needed = metadata.requires("rm-emulator") or []
     except metadata.PackageNotFoundError:

@@ -1,8 +1,8 @@
-"""Runs cells in worker processes, each a fresh interpreter that does one cell after the other.
+"""Runs cells in worker processes, each a fresh interpreter that computes a cell at a time.
 
-Workers are plain subprocesses with a pipe rather than a `multiprocessing` pool: a script that calls
-`rm_emulator.run` needs no `__main__` guard, Ctrl-C reaches the parent alone (workers lead their own
-session), and a worker that is killed takes only its own cell with it.
+Workers are plain subprocesses with a pipe rather than a `multiprocessing` pool: a script calling `rm_emulator.run`
+needs no `__main__` guard, Ctrl-C reaches the parent alone (workers lead their own session), and a killed worker takes
+only its own cell with it.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ _GRACE_S: Final = 2.0
 
 
 class Work(Protocol):
-    """Hears what becomes of the cells, which it knows by their index."""
+    """Listener to the progress and the end of cells, known by their index."""
 
     def progress(self, index: int, status: Status) -> None:
-        """How far the cell is."""
+        """Progress of the cell."""
 
     def finished(self, index: int) -> None:
         """The cell's directory is complete."""
 
     def failed(self, index: int, why: str, traceback: str) -> None:
-        """The cell ended so, in one sentence and with a traceback, or its process died."""
+        """The cell failed, or its process died: the cause in a sentence, and a traceback."""
 
 
 def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None:
-    """Compute each cell into its directory, `jobs` at a time; one at a time happens in this process.
+    """Compute each cell into its directory, `jobs` at a time; with a single job in the calling process.
 
-    A failing cell is reported and the others go on. On KeyboardInterrupt all workers have ended before
-    it is raised again.
+    A failing cell is reported and all other cells go on. KeyboardInterrupt is raised again after the end of all
+    workers.
     """
     if jobs <= 1 or len(cells) <= 1:
         for index, (cell, directory) in enumerate(cells):
             _run_here(index, cell, directory, work)
         return
-    waiting = list(enumerate(cells))[::-1]
+    waiting = list(enumerate(cells))[::-1]  # taken from the end
     busy: dict[Connection, _Worker] = {}
     try:
         for _ in range(min(jobs, len(cells))):
@@ -105,7 +105,7 @@ def _hear(
 
 
 class _Worker:
-    """One subprocess and the cell it is busy with."""
+    """A subprocess and its current cell."""
 
     def __init__(self) -> None:
         self.pipe, theirs = Pipe()
@@ -121,7 +121,7 @@ class _Worker:
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
-        theirs.close()
+        theirs.close()  # else the pipe would stay open here, and a worker's death would go unheard
         self.index = -1
 
     def give(self, work: tuple[int, tuple[Cell, Path]]) -> None:
@@ -130,7 +130,7 @@ class _Worker:
             self.pipe.send((cell, directory))
 
     def epitaph(self) -> str:
-        """What is known of a process that is gone."""
+        """Cause of a process's end, as far as known."""
         try:
             code = self._process.wait(_GRACE_S)
         except subprocess.TimeoutExpired:
@@ -141,7 +141,7 @@ class _Worker:
         return f"the worker process ended with {end} before the cell was done{memory}"
 
     def stop(self) -> None:
-        """End the process, with force if it does not go by itself."""
+        """End the process, with force after a grace period."""
         self.pipe.close()
         self._process.terminate()
         try:
@@ -152,6 +152,6 @@ class _Worker:
 
 
 def cores() -> int:
-    """How many processes this one may run at once."""
+    """Number of cores of the calling process."""
     affinity: Any = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

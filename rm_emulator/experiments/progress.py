@@ -1,4 +1,4 @@
-"""What a running grid shows on standard error: bars on a terminal, lines elsewhere."""
+"""Progress of a running grid on standard error: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ EVERY_S: Final = 60.0
 
 
 class Display:
-    """Hears how the cells of a grid get on; this one shows nothing."""
+    """Listener to the progress of a grid's cells; the base class shows nothing."""
 
     def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
-        """The grid's cells, and those among them that an earlier run has finished."""
+        """The grid's cells, and the cells among them finished by an earlier run."""
 
     def progress(self, cell: Cell, status: Status) -> None:
         """How far the cell is."""
@@ -34,7 +34,7 @@ class Display:
 
 
 class Lines(Display):
-    """For logs: one line per finished cell, and one a minute of each that is at work.
+    """For logs: a line per finished cell, and a line a minute of each cell at work.
 
     clock: seconds that pass. every_s: between two lines of a cell.
     """
@@ -77,7 +77,7 @@ class Lines(Display):
 
 
 class Bars(Display):
-    """One bar for the whole grid, by tasks rather than runs so that it moves evenly, and one per cell at work."""
+    """A bar for the whole grid, by tasks rather than runs for even movement, and a bar per cell at work."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -146,7 +146,7 @@ def _name(cell: Cell) -> str:
 
 
 def _so_far(status: Status, per_s: float) -> str:
-    """What is done, how fast, and what waits."""
+    """Finished tasks and jobs, tasks per second, and waiting tasks and jobs."""
     tasks = f"{status.tasks:,} of {status.of_tasks:,} tasks, {per_s:,.0f} tasks/s"
     if not status.of_jobs:
         return tasks

@@ -1,4 +1,4 @@
-"""`rm-emulator wishes`: plain wishes as the expressions in STRL that a policy plans by."""
+"""`rm-emulator wishes`: plain wishes as expressions in STRL, a planning policy's own form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INDENT: Final = "  "
 
 
 def formatted(file: Path) -> str:
-    """The expression that a file holds as text, indented. Raises InvalidInput with the line of what does not parse."""
+    """The expression of a text file, indented. Raises InvalidInput with the line of a syntax error."""
     try:
         return write(parse(file.read_text(encoding="utf-8")), indent=_INDENT)
     except InvalidExpression as error:
@@ -39,10 +39,10 @@ def formatted(file: Path) -> str:
 
 
 def expressions(loaded: Loaded, built: Built, name: str | None = None) -> str:
-    """What each job with wishes or a deadline would ask of the empty cluster when it comes; of one job by its name.
+    """Expressions of each job with wishes or a deadline at its arrival on the empty cluster; of a single job by name.
 
-    Times are in ms from then on. Tasks take what is said of them (`hint`), else what they take on average.
-    Raises InvalidInput for a job that is not there, and where no job wishes for anything.
+    Times are in ms from the arrival on. Tasks take their `hint`, else their mean run time.
+    Raises InvalidInput for an unknown job, and for a workload without wishes and deadlines.
     """
     jobs = built.workload.jobs
     if name is not None and all(source.job.id != name for source in jobs):
@@ -85,6 +85,6 @@ def _job(loaded: Loaded, source: WorkloadJob) -> Iterator[str]:
 
 
 def _takes(source: WorkloadJob) -> Iterator[float]:
-    """By stage what a task takes (ms)."""
+    """Run time of a task by stage (ms)."""
     for stage, times in zip(source.job.stages, source.runtimes, strict=True):
         yield stage.hint_ms if stage.hint_ms is not None else mean_ms(times) or 0.0

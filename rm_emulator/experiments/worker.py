@@ -1,4 +1,4 @@
-"""The process that computes cells for `pool`: reads (cell, directory) from a pipe, answers with what became of it."""
+"""The worker process of `pool`: reads (cell, directory) from a pipe, computes the cell, answers with the outcome."""
 
 from __future__ import annotations
 

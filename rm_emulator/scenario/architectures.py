@@ -1,4 +1,4 @@
-"""What of a scenario does not go with its architecture, and schedulers to which no job comes."""
+"""Conflicts between a scenario and its architecture, and schedulers without any job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_THERE: Final = {
 
 
 def block_issues(loaded: Loaded) -> Iterator[Issue]:
-    """What the blocks of a scenario show without a workload."""
+    """Conflicts that the blocks of a scenario show without a workload."""
     spec = loaded.scenario.spec
     block, cluster = spec.cluster.architecture, spec.cluster
     if who_decides(block) is None:
@@ -62,7 +62,7 @@ def _scheduler_issues(loaded: Loaded, block: OfSeveral) -> Iterator[Issue]:
 
 
 def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
-    """Jobs without a scheduler, schedulers without jobs, and services that nothing ends."""
+    """Jobs without a scheduler, schedulers without jobs, and services without an end."""
     spec = loaded.scenario.spec
     if isinstance(spec.cluster.architecture, OfSeveral):
         yield from _assignment_issues(loaded, workload, spec.cluster.architecture)

@@ -1,4 +1,4 @@
-"""The second look at a scenario: what refers to what, and whether its workload can be read and run at all."""
+"""The second look at a scenario: references between its blocks, and whether its workload can be read and run at all."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MOST: Final = 10**15
 
 
 def check(loaded: Loaded) -> Built:
-    """Everything that the form cannot show, at every point of a sweep. Returns the first seed's workload at the first.
+    """Check references and workloads at every point of a sweep. Returns the first seed's workload at the first point.
 
     Raises InvalidInput.
     """
@@ -53,6 +53,7 @@ def check(loaded: Loaded) -> Built:
     for each in loaded.points:
         spec = each.scenario.spec
         try:
+            # A workload takes seconds to build, and many points differ in their policies only.
             if last is None or last[0] != (spec.cluster, spec.workload):
                 last = (spec.cluster, spec.workload), build_first(each)
         except InvalidInput as error:
@@ -71,7 +72,7 @@ def check(loaded: Loaded) -> Built:
 
 
 def _block_issues(loaded: Loaded) -> Iterator[Issue]:
-    """What the blocks of a scenario show without a workload."""
+    """Mistakes that the blocks of a scenario show without a workload."""
     yield from _policy_issues(loaded)
     yield from _clashes(loaded)
     yield from _copies_issues(loaded)
@@ -114,7 +115,7 @@ def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
 
 
 def _clashes(loaded: Loaded) -> Iterator[Issue]:
-    """Policies that the cluster or its architecture rules out, by the table of schedulers/core/compatible.py."""
+    """Policies ruled out by the cluster or its architecture, by the table of schedulers/core/compatible.py."""
     cluster, who = loaded.scenario.spec.cluster, loaded.scenario.spec.cluster.architecture
     entries: list[tuple[tuple[str | int, ...], PolicyEntry]] = [
         (("spec", "policies", index), policy) for index, policy in enumerate(loaded.scenario.spec.policies)
@@ -148,7 +149,7 @@ def _clashes(loaded: Loaded) -> Iterator[Issue]:
 
 
 def _copies_issues(loaded: Loaded) -> Iterator[Issue]:
-    """Copies that nobody would make, or could."""
+    """Copies of tasks where no policy makes copies, or none can."""
     spec, at = loaded.scenario.spec, ("spec", "copies")
     if spec.copies is None:
         return
@@ -162,7 +163,7 @@ def _copies_issues(loaded: Loaded) -> Iterator[Issue]:
 
 
 def _copies(registry: Registry[Any], settings: Mapping[str, Any] | None) -> bool:
-    """Whether it copies tasks, set like this."""
+    """Whether the policy or placer of these settings copies tasks."""
     if settings is None:
         return False
     cls, params = registry.parse(settings)
@@ -171,7 +172,7 @@ def _copies(registry: Registry[Any], settings: Mapping[str, Any] | None) -> bool
 
 
 def _copying(registry: Registry[Any]) -> Iterator[str]:
-    """Names of those that copy tasks, in some setting at least."""
+    """Names of the registered classes that copy tasks in some setting at least."""
     return (entry.name for entry in registry if getattr(entry.cls, "copies", False) or issubclass(entry.cls, Copies))
 
 
@@ -212,7 +213,7 @@ def _queue_issues(loaded: Loaded) -> Iterator[Issue]:
 
 
 def _limit_issues(loaded: Loaded, queue: InlineQueue, at: tuple[str | int, ...]) -> Iterator[Issue]:
-    """Limits on resources that the cluster does not have."""
+    """Limits on resources missing in the cluster."""
     resources = resources_of(loaded.scenario)
     each = queue.per_user.limit if queue.per_user is not None else None
     for path, limit in ((("guaranteed",), queue.guaranteed), (("max",), queue.max), (("per_user", "limit"), each)):
@@ -223,7 +224,7 @@ def _limit_issues(loaded: Loaded, queue: InlineQueue, at: tuple[str | int, ...])
 
 
 def _sharing_issues(loaded: Loaded) -> Iterator[Issue]:
-    """Weights, guarantees and maxima that contradict each other on this cluster."""
+    """Weights, guarantees and maxima that contradict each other on the scenario's cluster."""
     resources, queues = resources_of(loaded.scenario), loaded.scenario.spec.queues
     index = {queue.name: number for number, queue in enumerate(queues)}
     try:
@@ -283,7 +284,7 @@ def _cluster_issues(loaded: Loaded) -> Iterator[Issue]:
 
 
 def _links_issues(loaded: Loaded, known: Collection[str]) -> Iterator[Issue]:
-    """Links of nodes that are not there, and links where no data can be waited for."""
+    """Links of unknown nodes, and links where no data can be waited for."""
     cluster, at = loaded.scenario.spec.cluster, ("spec", "cluster", "links")
     if cluster.links is None:
         return
@@ -332,7 +333,7 @@ def _data_issues(loaded: Loaded, data: Data | None) -> Iterator[Issue]:
 
 
 def _asks_issues(loaded: Loaded, asks: Asks | None) -> Iterator[Issue]:
-    """Resources that the cluster does not have, or all that it has."""
+    """Resources in `without` that the cluster lacks, or all of the cluster's resources."""
     without = asks.without if asks is not None else []
     names = resources_of(loaded.scenario).names
     at = ("spec", "workload", "asks", "without")
@@ -376,7 +377,7 @@ def _unknown_format(loaded: Loaded, block: TraceWorkload) -> Iterator[Issue]:
 
 
 def _inline_nodes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
-    """Run times by node for nodes that are not there, and nodes without one."""
+    """Run times by node for unknown nodes, and nodes without a run time."""
     known: dict[str, None] | None = None
     for j, job in enumerate(block.jobs):
         for s, stage in enumerate(job.stages):
@@ -398,7 +399,7 @@ def _inline_nodes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
 
 
 def _inline_wishes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
-    """Wishes for kinds of nodes and racks that are not there."""
+    """Wishes for unknown kinds of nodes and unknown racks."""
     there: dict[str, list[str]] = {}
     for j, job in enumerate(block.jobs):
         for w, wish in enumerate(job.wishes.prefer if job.wishes is not None else ()):
@@ -520,7 +521,7 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
 
 
 def _never_together(loaded: Loaded, workload: Workload, machines: Sequence[Node]) -> Iterator[Issue]:
-    """Gangs wider than what could ever start at once, and stages for which no node is left."""
+    """Gangs too wide ever to start at once, and stages without any node left."""
     tainted = any(node.taints for node in machines)
     seen: dict[tuple[Vector, Places, int], str] = {}
     for entry in workload.jobs:
@@ -538,7 +539,7 @@ def _never_together(loaded: Loaded, workload: Workload, machines: Sequence[Node]
 
 
 def _unknown_hosts(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
-    """The first host of a task that is not a node."""
+    """The first host of a task that is no node of the cluster."""
     hosts = (
         (e.job.id, stage, host) for e in workload.jobs for stage in e.job.stages for h in stage.hosts for host in h
     )
@@ -571,7 +572,7 @@ def _without_times(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
 
 
 def _never_in_queue(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
-    """Tasks larger than their queue, or one user in it, may ever be."""
+    """Tasks larger than the limit of their queue, or of a user in the queue."""
     resources = Resources(workload.resources)
     tree = QueueTree(len(resources))
     for queue in loaded.scenario.spec.queues:
@@ -600,7 +601,7 @@ def _never_in_queue(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
 
 
 def _policies_and_queues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
-    """What policies say of queues."""
+    """Mistakes that policies find in the queues."""
     spec = loaded.scenario.spec
     resources = Resources(workload.resources)
     queues = {queue.name: core_queue(queue, resources) for queue in spec.queues}

@@ -21,7 +21,7 @@ from schedulers.core.resources import Resources, Vector
 
 
 def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
-    """The cluster as the engine wants it; vectors in the order of `resources`."""
+    """The cluster in the engine's form; vectors in the order of `resources`."""
     cluster = scenario.spec.cluster
     return EngineConfig(
         nodes=tuple(_overbooked(nodes(cluster.nodes, resources), cluster.overbook, resources)),
@@ -42,7 +42,7 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
 
 
 def core_queue(queue: blocks.InlineQueue, resources: Resources) -> Queue:
-    """A queue as the core knows it. Raises InvalidQuantity for resources that the cluster does not have."""
+    """A queue in the core's form. Raises InvalidQuantity for resources missing in the cluster."""
     each = queue.per_user
     return into(
         Queue,
@@ -54,7 +54,7 @@ def core_queue(queue: blocks.InlineQueue, resources: Resources) -> Queue:
 
 
 def container_sizes(block: blocks.ContainerSizes, resources: Resources) -> Sizes:
-    """The sizes that the cluster hands out; a resource that is not named is left as asked for."""
+    """Container sizes of the cluster; resources without a size are left as asked for."""
     return Sizes(
         minimum=resources.demand(block.minimum),
         increment=resources.demand(block.increment or block.minimum),
@@ -63,7 +63,7 @@ def container_sizes(block: blocks.ContainerSizes, resources: Resources) -> Sizes
 
 
 def resources_of(scenario: Scenario, others: Iterable[str] = ()) -> Resources:
-    """cpu, memory, then all others that nodes have or `others` names, sorted."""
+    """cpu, memory, then all further resources of nodes and of `others`, sorted."""
     cluster = scenario.spec.cluster
     named = [name for group in cluster.nodes for name in group.capacity]
     if cluster.sizes is not None:
@@ -92,7 +92,7 @@ def nodes(groups: Iterable[blocks.Nodes], resources: Resources) -> list[Node]:
 
 
 def _overbooked(nodes: Iterable[Node], parts: Mapping[Any, float], resources: Resources) -> Iterator[Node]:
-    """The nodes with slack for these parts of their capacity, rounded down."""
+    """The nodes with slack: `parts` of their capacity, rounded down."""
     for node in nodes:
         slack = tuple(int(c * parts.get(name, 0.0)) for name, c in zip(resources.names, node.capacity, strict=True))
         yield msgspec.structs.replace(node, slack=slack) if any(slack) else node
@@ -105,7 +105,7 @@ def _rack(group: blocks.Nodes, index: int) -> str:
 
 
 def slots(scenario: Scenario, demand: Mapping[str, str | int | float]) -> int:
-    """How many tasks of this demand the cluster runs at once, a node of speed 2 counting twice."""
+    """Number of tasks of a demand the cluster runs at once, with a node of speed 2 counted twice."""
     resources = resources_of(scenario, demand)
     wanted = resources.demand(demand)
     total = 0.0
@@ -119,12 +119,12 @@ def _times(capacity: Vector, demand: Vector) -> int:
 
 
 def run_times(value: int | Distribution) -> Fixed | Drawn:
-    """A duration or a distribution as the engine reads it."""
+    """A duration or a distribution in the engine's form."""
     if isinstance(value, Distribution):
         return Drawn(mean_ms=float(value.mean), cov=value.cov, kind=value.kind)
     return Fixed(value)
 
 
 def who_decides(architecture: Architecture) -> Architecture | None:
-    """The architecture as the engine wants it; None where one scheduler decides without thinking."""
+    """The architecture in the engine's form; None for a single scheduler without thinking time."""
     return None if isinstance(architecture, Central) and not architecture.thinks else architecture

@@ -1,4 +1,4 @@
-"""What makes no sense where schedulers see no cluster (architecture `decentralised`), and why."""
+"""Settings that make no sense where schedulers see no cluster (architecture `decentralised`), and why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CENTRAL: Final = {
 
 
 def block_issues(loaded: Loaded) -> Iterator[Issue]:
-    """What the blocks of a scenario show without a workload."""
+    """Conflicts that the blocks of a scenario show without a workload."""
     spec = loaded.scenario.spec
     block = spec.cluster.architecture
     if not isinstance(block, Decentralised):
@@ -54,7 +54,7 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
 
 
 def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
-    """What does not go with the workload."""
+    """Conflicts between the architecture and the workload."""
     block = loaded.scenario.spec.cluster.architecture
     if not isinstance(block, Decentralised):
         return
@@ -86,7 +86,7 @@ def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
 
 
 def _longest_ms(times: RunTimes) -> float:
-    """The longest of a stage's run times as far as they are written, else their mean; 0 where they are measured."""
+    """Longest written run time of a stage, ms, else the mean; 0 for measured waves."""
     if isinstance(times, PerTask):
         return max(times.ms)
     return max(map(max, times.ms)) if isinstance(times, PerNode) else mean_ms(times) or 0.0

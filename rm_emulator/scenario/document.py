@@ -1,9 +1,9 @@
-"""YAML with positions: one pass of libyaml builds the tree, values and places of mistakes both come from it.
+"""YAML with positions: one pass of libyaml builds the tree, the source of values and of the places of mistakes.
 
 The dialect is YAML 1.2's core schema, because 1.1's surprises cost users results: there `1e3` is text,
 `12:30:00` is 45000, `no` is false, `017` is 15, and a repeated key silently keeps its last value
-(yaml/pyyaml, `resolver.py`). Here repeated keys are mistakes, and a number with an exponent that is whole
-(`1e3`) is a whole number.
+(yaml/pyyaml, `resolver.py`). Here repeated keys are mistakes, and a whole number with an exponent (`1e3`) is read as
+a whole number.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Loader(yaml.CSafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own form)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """As PyYAML; a value that is not what its tag says is a mistake at its place."""
+        """As PyYAML; a value contrary to its tag is a mistake at the value's place."""
         try:
             return super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError, TypeError):
@@ -72,16 +72,16 @@ _Loader.add_constructor(_TAG + "float", _float)
 
 
 class Document:
-    """One YAML document: `data` in plain Python values, and `locate` to find any of them in the text.
+    """One YAML document: `data` in plain Python values, and `locate` to find any value in the text.
 
-    root: None for data that stands in no text; file is then ''.
+    root: None for data without a text; file is then ''.
     """
 
     def __init__(self, file: str, data: Any, root: yaml.Node | None) -> None:
         self.file, self.data, self._root = file, data, root
 
     def locate(self, path: Sequence[str | int], *, key: bool = False) -> tuple[int, int] | tuple[None, None]:
-        """Line and column (1-based) of the deepest part of `path` that is in the text.
+        """Line and column (1-based) of the deepest part of `path` found in the text.
 
         key: the place of the last key itself rather than of its value.
         """
@@ -97,13 +97,13 @@ class Document:
         return mark.line + 1, mark.column + 1
 
     def issue(self, path: Sequence[str | int], message: str, hint: str = "", *, key: bool = False) -> Issue:
-        """A mistake at `path` of this document."""
+        """A mistake at `path` of the document."""
         line, col = self.locate(path, key=key)
         return Issue(self.file, message, line, col, show_path(path), hint)
 
 
 def read_documents(path: Path) -> list[Document]:
-    """All documents of a YAML file. Raises InvalidInput with every mistake that the YAML itself has."""
+    """All documents of a YAML file. Raises InvalidInput with every mistake of the YAML itself."""
     if is_odd(path):
         raise InvalidInput([Issue(str(path), "is not a regular file: expected YAML")])
     try:

@@ -24,7 +24,7 @@ _MAX_SEEDS: Final = 10_000
 
 
 def parse_duration(value: object) -> int:
-    """Whole milliseconds, rounded half up. Raises ValueError that shows the value and what is accepted."""
+    """Whole milliseconds, rounded half up. Raises ValueError with the value seen and the accepted forms."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"not a duration: {value!r} ({_ACCEPTED})")
     if isinstance(value, int | float):

@@ -25,7 +25,7 @@ Mistake = tuple[tuple[str | int, ...], str, str]
 
 
 def mistakes(block: JobsWorkload) -> Iterator[Mistake]:
-    """What the form cannot show: empty, repeated ids, unknown parents, cycles, lists of the wrong length."""
+    """Mistakes beyond the form: no jobs, repeated ids, unknown parents, cycles, lists of the wrong length."""
     if not block.jobs:
         yield ("jobs",), "the workload is empty: expected at least one job", ""
     seen: dict[str, int] = {}
@@ -81,13 +81,13 @@ def _name(parent: str | ParentEdge) -> str:
 
 
 def _edge(parent: str | ParentEdge, names: Sequence[str]) -> int | Edge:
-    """An edge as the core has it; the index alone where it carries no data."""
+    """An edge in the core's form; the index alone for an edge without data."""
     index = names.index(_name(parent))
     return Edge(parent=index, data=parent.data) if isinstance(parent, ParentEdge) and parent.data else index
 
 
 def workload(block: JobsWorkload, name: str, resources: Resources) -> Workload:
-    """The jobs in order of arrival (ties: id); a job without id is called by its name, numbered if that is shared."""
+    """The jobs by arrival, then id; a job without id is called by its name, numbered if the name is shared."""
     ids = _ids(block.jobs)
     jobs = [_job(job, ids[index], resources) for index, job in enumerate(block.jobs)]
     return Workload(
@@ -159,7 +159,7 @@ def _run_times(stage: InlineStage) -> Fixed | PerTask | PerNode | Drawn:
 
 
 def _by_node(times: Mapping[str, int | list[int]]) -> PerNode:
-    """A row for all tasks, or one per task where any node has one per task."""
+    """A single row for all tasks, or a row per task where any node lists run times by task."""
     rows = next((len(each) for each in times.values() if isinstance(each, list)), 1)
     columns = [each if isinstance(each, list) else [each] * rows for each in times.values()]
     return PerNode(tuple(times), tuple(zip(*columns, strict=True)))

@@ -1,6 +1,6 @@
-"""A live cluster as a file of objects that `rm-emulator run` takes: nodes, queues, jobs, and who uses what.
+"""A live cluster as a file of objects for `rm-emulator run`: nodes, queues, jobs, and use by other schedulers' pods.
 
-kubectl reads them, because it logs in wherever its user can. Nothing is written to the cluster.
+kubectl reads the objects, because kubectl logs in wherever its user can. Nothing is written to the cluster.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RESOURCES: Final = Resources(("cpu", "memory", "pods"))
 
 
 class Snapshot(NamedTuple):
-    """What `take` found: the objects, and notes on what is missing in them."""
+    """Result of `take`: the objects, and notes on missing parts."""
 
     objects: list[dict[str, Any]]
     notes: list[str]
@@ -45,7 +45,7 @@ class Snapshot(NamedTuple):
 
 
 def take(kubeconfig: Path, *, context: str | None = None, kubectl: str = "kubectl") -> Snapshot:
-    """Read a cluster. Raises InvalidInput when there is no kubectl, or with what it says."""
+    """Read a cluster. Raises InvalidInput when there is no kubectl, or with kubectl's own message."""
     if shutil.which(kubectl) is None:
         raise InvalidInput(f"no program '{kubectl}': install kubectl, or name it by --kubectl")
     command = [kubectl, "--kubeconfig", str(kubeconfig), *(["--context", context] if context else [])]
@@ -61,7 +61,7 @@ def of(
     dagjobs: list[dict[str, Any]],
     pods: list[dict[str, Any]],
 ) -> Snapshot:
-    """The objects of a cluster, as the API server has them. One that makes no sense is left out, with a note."""
+    """The objects of a cluster, in the API server's form. Unreadable objects are left out, with a note each."""
     found: list[dict[str, Any]] = []
     notes: list[str] = []
     for items, read in ((nodes, _node), (queues, _queue), (dagjobs, _dagjob), (pods, _pod)):
@@ -80,7 +80,7 @@ def of(
 
 
 def _check(item: dict[str, Any] | None) -> None:
-    """Raise ValueError for what `rm-emulator run` could not read either; limits are its to judge."""
+    """Raise ValueError for objects that `rm-emulator run` could not read either; limits are checked there."""
     match item and item["kind"]:
         case "Node":
             core_node(msgspec.convert(item, Node, strict=False), _RESOURCES)
@@ -93,7 +93,7 @@ def _check(item: dict[str, Any] | None) -> None:
 
 
 def _who(item: Any) -> str:
-    """Kind, namespace and name of an object, as far as it says."""
+    """Kind, namespace and name of an object, as far as given."""
     meta = item.get("metadata") if isinstance(item, dict) else None
     meta = meta if isinstance(meta, dict) else {}
     name = "/".join(str(meta[part]) for part in ("namespace", "name") if meta.get(part))
@@ -114,19 +114,19 @@ def _get(command: list[str], what: str) -> list[dict[str, Any]]:
 
 
 def listed(text: str) -> list[dict[str, Any]]:
-    """The objects of a list as the API server writes it."""
+    """The objects of a list in the API server's form."""
     # What is nested too deeply for any parser, or too long a number, matters to no scheduler.
     items: list[dict[str, Any]] = json.loads(cut(text.encode()), parse_int=_whole)["items"]
     return items
 
 
 def _whole(digits: str) -> float:
-    """A number without a point; beyond what Python reads as one, infinity, which every reader of ours refuses."""
+    """A number without a point; with too many digits for Python, infinity, which all readers here refuse."""
     return int(digits) if len(digits) < _DIGITS else inf
 
 
 def _meta(item: Mapping[str, Any], *, dated: bool = True) -> dict[str, Any]:
-    """Who it is, since when (dated), and what its labels say; our annotations only."""
+    """Name, namespace, creation time (dated), labels and our own annotations of an object."""
     meta, wanted = item["metadata"], ("name", "namespace", *(["creationTimestamp"] if dated else []), "labels")
     known = {name: meta[name] for name in wanted if meta.get(name)}
     ours = {k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith(f"{GROUP}/")}
@@ -154,7 +154,7 @@ def _queue(item: Mapping[str, Any], _notes: list[str]) -> dict[str, Any]:
 
 
 def _dagjob(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
-    """A job with what it has done already, unless it is over; a stage without a run time gets its hint, if any."""
+    """A job with its progress so far, None for a job that is over; a stage without a run time gets its hint, if any."""
     if item.get("status", {}).get("phase") in _ENDED:
         return None
     stages = item["spec"]["stages"]
@@ -180,7 +180,7 @@ def _dagjob(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
 
 
 def _pod(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
-    """A pod that holds resources by another scheduler's decision, or one of ours that belongs to no DagJob."""
+    """A pod bound by another scheduler, or a pod of ours outside any DagJob; None for all other pods."""
     spec, labels = item["spec"], item["metadata"].get("labels") or {}
     if item.get("status", {}).get("phase") in _ENDED or DAGJOB_LABEL in labels:
         return None

@@ -29,7 +29,7 @@ EXAMPLES: Final = Path(__file__).parent / "examples"
 
 
 class _Text(NamedTuple):
-    """Where the values of a scenario are written: in the file, in an option that set them, in the list of a sweep."""
+    """Places of a scenario's values: in the file, in an option given for a value, in the list of a sweep."""
 
     document: Document
     set_paths: Mapping[Keys, str]
@@ -37,7 +37,7 @@ class _Text(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """That of the file; of a dict, where we are."""
+        """Folder of the file; of a dict, the working directory."""
         return Path(self.document.file).resolve().parent if self.document.file else Path.cwd()
 
     def issue(self, path: Sequence[str | int], message: str, hint: str = "", *, key: bool = False) -> Issue:
@@ -55,9 +55,9 @@ class _Text(NamedTuple):
 
 
 class Loaded:
-    """A scenario with the text it came from, so that later checks can name places in it.
+    """A scenario with its text, so that later checks can name places.
 
-    With a sweep it is the scenario at one point, the first one unless taken from `points`, which has them all.
+    With a sweep: the scenario at a point, the first point unless taken from `points`, the list of all points.
     """
 
     def __init__(self, scenario: Scenario, text: _Text, point: Point) -> None:
@@ -67,7 +67,7 @@ class Loaded:
         self.folder = text.folder
         """Where relative paths inside the scenario begin."""
         self.issue = text.issue
-        """Makes a mistake at a path, placed in the file, or at the option that set the value."""
+        """Makes a mistake at a path, placed in the file, or at the option with the value."""
         self.points: tuple[Loaded, ...] = (self,)
         self.notes: tuple[str, ...] = ()  # what was left out of the file
         self.plugins: tuple[str, ...] = ()  # absolute paths
@@ -75,7 +75,7 @@ class Loaded:
 
 
 def gathered(found: Sequence[tuple[Point, Iterable[Issue]]]) -> list[Issue]:
-    """The mistakes of all points, each once; what is wrong at some of them only says at which one."""
+    """The mistakes of all points, each once; a mistake of some points only names the first of these points."""
     where: dict[Issue, list[Point]] = {}
     for point, issues in found:
         for issue in dict.fromkeys(issues):
@@ -132,6 +132,7 @@ def load(
             issues.append(Issue(f"--seeds {seeds}", str(error)))
     if issues:
         raise InvalidInput(issues)
+    # Before validation, which asks the registries for every name.
     plugins = _load_plugins(_Text(document, set_paths, {}))
     loaded = validate(document, set_paths)
     loaded.notes, loaded.plugins = tuple(notes), tuple(plugins)
@@ -141,7 +142,7 @@ def load(
 
 
 def _read(source: str | Path | Mapping[str, Any]) -> tuple[Document, list[str], bool]:
-    """The document of a scenario, what was left out of its file, and whether that is one of Kubernetes objects."""
+    """The document of a scenario, notes on omitted parts of its file, and whether the file holds Kubernetes objects."""
     if isinstance(source, Mapping):
         return _scenario_document([Document("", copy.deepcopy(dict(source)), None)]), [], False
     if str(source) == "-":
@@ -156,7 +157,7 @@ def _read(source: str | Path | Mapping[str, Any]) -> tuple[Document, list[str], 
 
 
 def _load_plugins(text: _Text) -> list[str]:
-    """Import the plug-ins that the scenario names, which its policies may need; what is no list of names is left."""
+    """Import the scenario's plug-ins before its policies are checked; anything but a list of names is left to check."""
     spec = text.document.data.get("spec")
     named = spec.get("plugins") if isinstance(spec, dict) else None
     if not isinstance(named, list) or not all(isinstance(name, str) and name for name in named):
@@ -173,7 +174,7 @@ def _load_plugins(text: _Text) -> list[str]:
 
 
 def find(source: str | Path) -> Path:
-    """The file, or the packaged example of that name. Raises InvalidInput that names what is near."""
+    """The file, or the packaged example of the given name. Raises InvalidInput with the nearest name."""
     path = Path(source)
     if path.is_dir():
         raise InvalidInput([Issue(str(source), "is a folder: expected a scenario file (YAML)")])
@@ -217,7 +218,7 @@ def _split(text: str) -> tuple[str, Any]:
 
 
 def _override(data: Any, where: str, value: Any) -> Keys:
-    """Set one value in place. Raises ValueError that says which part is bad."""
+    """Set a value in place. Raises ValueError with the bad part of the path."""
     path = parse_path(where)
     if not path or path[0] not in ("spec", "metadata"):
         raise ValueError("a path begins with 'spec' or 'metadata', such as spec.workload.load")
@@ -227,6 +228,7 @@ def _override(data: Any, where: str, value: Any) -> Keys:
 
 def validate(document: Document, set_paths: Mapping[Keys, str]) -> Loaded:
     """The checked scenario of a document. Raises InvalidInput with every mistake of form."""
+    # Mistakes of the axes first: each would come back at every point of the sweep.
     swept, text = sweep.written(document.data), _Text(document, set_paths, {})
     if wrong := [text.issue(*mistake[:3], key=mistake.key) for mistake in sweep.mistakes(swept, set_paths)]:
         raise InvalidInput(wrong)
@@ -244,6 +246,7 @@ def validate(document: Document, set_paths: Mapping[Keys, str]) -> Loaded:
             found[-1][1].append(text.issue(sweep.of_spec(error.axis), str(error), key=True))
         else:
             loaded.append(Loaded(scenario, text, point))
+            # At the first valid point, before thousands of further points are validated.
             if swept and len(loaded) == 1:
                 _count(loaded[0], len(points))
     if issues := gathered(found):
@@ -264,7 +267,7 @@ def _count(loaded: Loaded, points: int) -> None:
 
 
 def _other_labels(loaded: Loaded, first: Loaded) -> Iterator[Issue]:
-    """Policies that are not called the same at all points."""
+    """Policies with different labels at different points."""
     for index, (policy, there) in enumerate(
         zip(*(each.scenario.spec.policies for each in (loaded, first)), strict=True)
     ):
@@ -274,7 +277,7 @@ def _other_labels(loaded: Loaded, first: Loaded) -> Iterator[Issue]:
 
 
 def _translate(text: _Text, error: Mapping[str, Any]) -> Issue:
-    """One of pydantic's errors in the words of this project."""
+    """An error of pydantic in the project's own words."""
     path, kind, value, context = _untagged(error["loc"]), error["type"], error["input"], error.get("ctx", {})
     hint, key = "", False
     if path and path[-1] == "[key]":  # pydantic's word for the key itself
@@ -344,7 +347,7 @@ def _plain(kind: str, value: Any, context: Mapping[str, Any], fallback: str) -> 
 
 
 def _accepted_keys(path: Sequence[str | int]) -> list[str]:
-    """Keys that the block at `path` of pydantic's error knows."""
+    """Keys accepted by the block at `path` of pydantic's error."""
     return [str(name) for name in _walk(path)[0].get("properties", {})]
 
 
@@ -353,7 +356,7 @@ def _accepted_kinds(path: Sequence[str | int]) -> list[str]:
 
 
 def _untagged(path: Sequence[str | int]) -> Keys:
-    """The path as it is in the file: without the `kind` that pydantic puts in where it chose among models."""
+    """The path as in the file: without the `kind` put in by pydantic for a choice among models."""
     return _walk(path)[1]
 
 

@@ -1,8 +1,8 @@
-"""A file of Kubernetes objects as a scenario: what would the cluster do with them?
+"""A file of Kubernetes objects as a scenario: what would the cluster do with the objects?
 
 `Node` objects are the cluster, `Queue`s the queues, `DagJob`s, joining `Pod`s, batch `Job`s and, as services,
-`Deployment`s the workload; the same file, applied with kubectl, runs. With a Scenario document in front, that says
-policies, seeds and cluster, and the objects are the jobs (and, unless it names nodes, the nodes).
+`Deployment`s the workload; the same file, applied with kubectl, runs. A Scenario document in front gives policies,
+seeds and cluster; the objects are then the jobs (and the nodes, unless the Scenario lists nodes).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Deployment(msgspec.Struct):
 
 
 class _Object(msgspec.Struct):
-    """One object: its document, and where in it the object stands (a `List` holds several)."""
+    """An object with its document and its path inside the document (a `List` holds several objects)."""
 
     document: Document
     at: tuple[str | int, ...]
@@ -90,24 +90,24 @@ class _Object(msgspec.Struct):
 
 
 def is_objects(documents: Iterable[Document]) -> bool:
-    """Whether a file holds objects: more than one document, or one that is no Scenario but of a kind we know."""
+    """Whether a file holds objects: several documents, or a single document of a known kind other than Scenario."""
     kinds = [d.data.get("kind") if isinstance(d.data, dict) else None for d in documents]
     known = {"Queue", "DagJob", "Node", "Pod", "Job", "Deployment", "List", *IGNORED}
     return len(kinds) > 1 or (bool(kinds) and isinstance(kinds[0], str) and kinds[0] in known)
 
 
 def as_scenario(documents: list[Document], path: Path) -> tuple[Document, list[str]]:
-    """The scenario that the file amounts to, and notes on what was left out. Raises InvalidInput."""
+    """The scenario of the file, and notes on omitted objects. Raises InvalidInput."""
     return _Reader(documents, path).read()
 
 
 def _written(known: msgspec.Struct) -> dict[str, Any]:
-    """What the core knows, as a scenario says it; defaults are left out."""
+    """A struct of the core in the scenario's form, without defaults."""
     return as_written(known).model_dump(mode="json", exclude_defaults=True)
 
 
 def _unknown(item: _Object, spec: Any) -> Iterator[Issue]:
-    """Fields that the CRDs do not have: an API server would drop them, and nobody would hear of it."""
+    """Fields missing in the CRDs: an API server would drop such fields silently."""
     stages: Iterable[Any] = getattr(spec, "stages", ())
     for path, struct in [((), spec), *((("stages", i), stage) for i, stage in enumerate(stages))]:
         given: Any = item.data.get("spec") or {}
@@ -165,6 +165,7 @@ class _Reader:
         data = self._data(scenarios[0].data if scenarios else None, groups, queues, jobs)
         if data["spec"]["cluster"].get("nodes") is groups:
             self._note_wishes(jobs, groups)
+        # Through text, so that a mistake in the scenario has a place.
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True).encode()
         return parse_documents(text, f"{self._path} (as a scenario)")[0], list(self._notes)
 
@@ -223,7 +224,7 @@ class _Reader:
     # -- nodes and queues -----------------------------------------------------------------------
 
     def _nodes(self, nodes: list[tuple[_Object, Node]], pods: list[Pod]) -> list[dict[str, Any]]:
-        """Nodes with what other schedulers' pods leave of them: those are taken to run to the end."""
+        """Nodes without the resources of other schedulers' pods, which are assumed to run to the end."""
         resources = self._resources
         used: dict[str, list[int]] = {}
         for pod in pods:
@@ -307,7 +308,7 @@ class _Reader:
                 yield self._one(item, (), whole, template.spec, 0, f"{meta.name}-{number}", made)
 
     def _dagjob(self, item: _Object, job: DagJob, begin: int) -> dict[str, Any] | None:
-        """A DagJob, without what it has done already."""
+        """A DagJob without its finished tasks and stages; None for a job that is over."""
         if job.is_over:
             return None
         try:
@@ -355,7 +356,7 @@ class _Reader:
         name: str,
         made: Service | None = None,
     ) -> dict[str, Any]:
-        """A pod that joined by label: a job of one task. made: the service that it is of."""
+        """A pod with our label, as a job of a single task. made: the pod's service, if any."""
         wanted = demand(spec, self._resources)
         timed = {} if made is not None else {"duration": self._run_time(item, at)}
         return {
@@ -375,7 +376,7 @@ class _Reader:
         return entry
 
     def _run_time(self, item: _Object, at: tuple[str | int, ...]) -> Any:
-        """The annotation that only emulation and fake kubelets read, from the text of the file itself."""
+        """The annotation for emulation and fake kubelets only, from the text of the file itself."""
         data: Any = item.data
         for part in (*at, "annotations"):
             data = (data or {}).get(part) if not isinstance(part, int) else data[part]
@@ -392,7 +393,7 @@ class _Reader:
             return "1s"
 
     def _note_wishes(self, jobs: list[dict[str, Any]], groups: list[dict[str, Any]]) -> None:
-        """Wishes that no node can meet: no mistake, as such nodes may come."""
+        """Note wishes without any matching node: no mistake, as such nodes may come."""
         there = {key: {group.get(key) for group in groups} for key in ("kind", "rack")}
         for job in jobs:
             for wish in job.get("wishes", {}).get("prefer", ()):
@@ -426,14 +427,14 @@ class _Reader:
 
 
 def _due(job: Job, created_ms: int | None) -> dict[str, Any]:
-    """How long after it came a job should be done; a deadline before that is one that is missed at once."""
+    """Deadline of a job from its arrival on; a deadline before the arrival is missed at once."""
     if job.deadline is None or created_ms is None:
         return {}
     return {"deadline": f"{max(1, job.deadline - created_ms)}ms"}
 
 
 def _parent(name: str, hints: Hints | None) -> str | dict[str, Any]:
-    """A parent as a written-out job names it, with the data that it hands over."""
+    """A parent in the form of a written-out job, with the data that the parent hands over."""
     data = hints.data.get(name) if hints is not None else None
     return name if data is None else {"stage": name, "data": data}
 
@@ -455,9 +456,9 @@ def _joins(pod: Pod) -> bool:
 
 
 def read_run_seconds(text: str) -> Any:
-    """A run time as the scenario writes it: `30` (seconds), or a distribution by mean (s) and coefficient of variation.
+    """A run time in the scenario's form: `30` (seconds), or a distribution by mean (s) and coefficient of variation.
 
-    `uniform(20, 40)` is the one whose numbers are its ends. Raises ValueError.
+    The numbers of `uniform(20, 40)` are the ends instead. Raises ValueError.
     """
     match = _DISTRIBUTION.fullmatch(text.strip())
     try:

@@ -1,4 +1,4 @@
-"""Paths into a scenario as text, `spec.policies[0].tie`, and values put where they lead."""
+"""Paths into a scenario as text, `spec.policies[0].tie`, and values put at a path."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_path(text: str) -> Keys:
 
 
 def put(data: Any, path: Keys, value: Any) -> None:
-    """Set one value in place, making missing mappings on the way. Raises ValueError that says which part is bad."""
+    """Set a value in place, making missing mappings on the way. Raises ValueError with the bad part of the path."""
     at = data
     for depth, part in enumerate(path):
         so_far, last = show_path(path[:depth]) or "the document", depth == len(path) - 1
@@ -54,7 +54,7 @@ def put(data: Any, path: Keys, value: Any) -> None:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, or the value."""
+    """Kind of a mapping or list in words; any other value as such."""
     if isinstance(value, dict):
         return "a mapping"
     return "a list" if isinstance(value, list) else show_value(value)

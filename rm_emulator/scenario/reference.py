@@ -1,7 +1,7 @@
 """The reference of the scenario file, docs/scenario.md: every key with its type, default, meaning and an example.
 
-What it says stands in the schema: below a key its meaning and, after `e.g.`, an example; so does what is said of one
-registered name, in its class.
+The schema has the texts: below a key its meaning and, after `e.g.`, an example. The text about a registered name stands
+in its class.
 """
 
 from __future__ import annotations
@@ -58,20 +58,23 @@ spec:
 
 
 class Key(NamedTuple):
-    """One key of the file. path: such as `spec.cluster.nodes[].count`; default: as it would be written."""
+    """A key of the file."""
 
     path: str
+    """Path such as `spec.cluster.nodes[].count`."""
     type: str
     default: str
+    """Default as written in a file."""
     meaning: str
     example: str | None
 
 
 class Section(NamedTuple):
-    """One mapping of the file. kind: of the workload or architecture, where it is for one kind only."""
+    """A mapping of the file."""
 
     path: str
     kind: str
+    """Kind of the workload or architecture, for a mapping of a single kind only."""
     about: str
     keys: list[Key]
 
@@ -87,7 +90,7 @@ _ANY: Final = (*_ANY_WORKLOAD, "schedulers", "give_up")
 
 
 def sections() -> list[Section]:
-    """All of them, in the order of the schema; one that stands in several places is told where it is first."""
+    """All sections, in the order of the schema; a block with several places is told at its first place."""
     return list(_sections("", Scenario, "", set()))
 
 
@@ -134,7 +137,7 @@ def _settings(
 
 
 def _blocks(annotation: Any) -> Iterator[tuple[str, type[BaseModel]]]:
-    """The models inside an annotation, each with the `[]` of the lists around it."""
+    """The models inside an annotation, each with the `[]` of the enclosing lists."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield "", annotation
         return
@@ -154,7 +157,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _parted(text: str) -> tuple[str, str | None]:
-    """What stands before `, e.g.`, and the example in backticks after it."""
+    """The text before `, e.g.`, and the example in backticks."""
     found = re.fullmatch(r"(.*), e\.g\. `(.*)`\.", " ".join(text.split()))
     return (found[1], found[2]) if found else (text.rstrip("."), None)
 
@@ -180,7 +183,7 @@ _NAMES: Final = {"integer": "whole number", "number": "number", "string": "text"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """What may stand there, in words."""
+    """The accepted type in words."""
     if "$comment" in schema or "$ref" in schema or "oneOf" in schema:
         return str(schema.get("$comment", "mapping"))
     if "enum" in schema or "const" in schema:
@@ -228,7 +231,7 @@ def _cell(text: str) -> str:
 
 
 def entry(registry: Registry[Any], name: str) -> dict[str, Any]:
-    """All that is known of one registered name: `Entry.describe`, its description and an example in a scenario.
+    """Everything about a registered name: `Entry.describe`, its description and an example in a scenario.
 
     Raises UnknownName.
     """

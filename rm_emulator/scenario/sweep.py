@@ -20,16 +20,18 @@ BLOCKS: Final = ("cluster", "queues", "workload", "policies")
 
 
 class Mistake(NamedTuple):
-    """path: inside the document; key: the key is meant, not its value."""
+    """A mistake of an axis."""
 
     path: Keys
+    """Path inside the document."""
     message: str
     hint: str = ""
     key: bool = False
+    """Whether the key is meant, not its value."""
 
 
 class Nowhere(ValueError):
-    """A path that leads nowhere in this scenario. axis: as written."""
+    """A path that leads nowhere in the scenario. axis: the path as written."""
 
     def __init__(self, axis: str, why: str) -> None:
         self.axis = axis
@@ -37,14 +39,14 @@ class Nowhere(ValueError):
 
 
 class Point(NamedTuple):
-    """One combination of values.
-
-    number: from 1, 0 without a sweep. values: by path as written; chosen: the place of each in its list.
-    """
+    """A combination of values."""
 
     number: int
+    """From 1; 0 without a sweep."""
     values: Mapping[str, Any]
+    """Values by path as written."""
     chosen: Sequence[int]
+    """Index of each value in its axis's list."""
 
     @property
     def moved(self) -> dict[Keys, Keys]:
@@ -54,7 +56,7 @@ class Point(NamedTuple):
         }
 
     def applied(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The scenario at this point; `data` stays as it is. Raises Nowhere."""
+        """The scenario at the point; `data` stays unchanged. Raises Nowhere."""
         made = {**data, "spec": copy.deepcopy(data["spec"])}
         for axis, value in self.values.items():
             try:
@@ -65,7 +67,7 @@ class Point(NamedTuple):
 
 
 def written(data: Any) -> Mapping[str, Sequence[Any]]:
-    """The axes of a document as they stand in it; {} where there are none, or none of the right form."""
+    """The axes of a document as written; {} without axes, or with axes of a wrong form."""
     spec = data.get("spec") if isinstance(data, dict) else None
     sweep = spec.get("sweep") if isinstance(spec, dict) else None
     right = isinstance(sweep, dict) and all(isinstance(k, str) and isinstance(v, list) for k, v in sweep.items())
@@ -73,7 +75,7 @@ def written(data: Any) -> Mapping[str, Sequence[Any]]:
 
 
 def points(sweep: Mapping[str, Sequence[Any]]) -> list[Point]:
-    """All combinations, the last axis fastest; without axes one point of number 0."""
+    """All combinations, the last axis fastest; without axes a single point of number 0."""
     if not sweep:
         return [Point(0, {}, ())]
     chosen = product(*(range(len(values)) for values in sweep.values()))
@@ -89,7 +91,7 @@ def of_spec(axis: str) -> Keys:
 
 
 def mistakes(sweep: Mapping[str, Sequence[Any]], changed: Iterable[Keys]) -> Iterator[Mistake]:
-    """What is wrong with the axes by themselves. changed: settings that an option sets."""
+    """Mistakes of the axes by themselves. changed: settings given by an option."""
     count = math.prod(len(values) for values in sweep.values())
     if count > CELLS:
         yield too_many(f"{count:,} points")

@@ -36,7 +36,7 @@ MAX_SLOTS: Final = 100_000
 
 
 class Built(msgspec.Struct, frozen=True):
-    """A workload, the measured profiles that its `Waves` refer to, and what a reader left out or assumed."""
+    """A workload, the measured profiles of its `Waves`, and a reader's notes on omissions and assumptions."""
 
     workload: Workload
     profiles: TpchProfiles | None = None
@@ -44,7 +44,7 @@ class Built(msgspec.Struct, frozen=True):
 
 
 def build(scenario: Scenario, folder: Path, seed: int) -> Built:
-    """The workload of one seed. folder: what relative paths are relative to.
+    """The workload of a seed. folder: the base of relative paths.
 
     Raises TraceError for an unreadable trace, InvalidParameters, UnknownName and InvalidQuantity for settings.
     """
@@ -80,7 +80,7 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
 
 
 def in_resources(workload: Workload, resources: Resources) -> Workload:
-    """The same workload with its demands in another order of resources, which has to name all of its own."""
+    """The same workload with its demands in a new order of resources, all of the workload's own included."""
     if workload.resources == resources.names:
         return workload
     where = [workload.resources.index(n) if n in workload.resources else None for n in resources.names]
@@ -103,7 +103,7 @@ def in_resources(workload: Workload, resources: Resources) -> Workload:
 
 
 def _with_masters(scenario: Scenario, workload: Workload, resources: Resources) -> Workload:
-    """The workload with the scenario's application master for each job that does not bring its own."""
+    """The workload with the scenario's application master for each job without a master of its own."""
     container = scenario.spec.cluster.application_master.container
     if container is None:
         return workload
@@ -133,7 +133,7 @@ def _synthetic(scenario: Scenario, block: SyntheticWorkload, seed: int) -> Built
 
 
 def _at_load(scenario: Scenario, built: Built, load: float) -> Built:
-    """The workload, made for a load on the cluster's cores, at that load on the resource that binds."""
+    """The workload, made for a load on the cluster's cores, at the same load on the scarcest resource."""
     from rm_emulator.workload import extraction
 
     slots, _ = measured_slots(scenario, built)
@@ -179,7 +179,7 @@ def _mixed(block: MixedWorkload, seed: int) -> Built:
 
 
 def _rate(scenario: Scenario) -> int:
-    """Bytes a second between two nodes, which `ccr` is measured against; without links transfers take no time."""
+    """Bytes a second between two nodes, the base of `ccr`; without links transfers take no time."""
     from rm_emulator.workload.dags import RATE
 
     links = scenario.spec.cluster.links
@@ -220,9 +220,10 @@ def _trace(scenario: Scenario, block: TraceWorkload, folder: Path, seed: int) ->
 
 
 def offered(scenario: Scenario, built: Built) -> tuple[float | None, str | None]:
-    """The load that the workload offers this cluster, true work over slots times arrival span, and what binds it.
+    """The load of the workload on the cluster, true work over slots times arrival span, and the scarcest resource.
 
-    It is the largest over the resources; of a workload with `slots` of its own it is over these, and nothing binds it.
+    The load is the largest over the resources; a workload with `slots` of its own has its load over these slots, and no
+    scarcest resource.
     """
     from rm_emulator.workload.describe import offered_load
 
@@ -231,9 +232,9 @@ def offered(scenario: Scenario, built: Built) -> tuple[float | None, str | None]
 
 
 def launches(scenario: Scenario, built: Built) -> float | None:
-    """Which part of what tasks hold is likely to go into launching them; None where run times are unknown.
+    """Likely part of the held resources that goes into launching tasks; None for unknown run times.
 
-    By the profile's usual delays and the mean start-up time, of the resource that binds (`offered`), at node speed 1.
+    By the profile's usual delays and the mean start-up time, of the scarcest resource (`offered`), at node speed 1.
     """
     from rm_emulator.engine.profile import profiles
     from rm_emulator.workload.describe import mean_task
@@ -246,9 +247,9 @@ def launches(scenario: Scenario, built: Built) -> float | None:
 
 
 def measured_slots(scenario: Scenario, built: Built) -> tuple[float, str | None]:
-    """What the load is measured against: the workload's own `slots`, else the average tasks that the cluster holds.
+    """Slots that the load is measured against: the workload's own `slots`, else the average tasks the cluster can hold.
 
-    And the resource of which there is too little for more, None with slots of its own or unknown run times.
+    And the scarcest resource, None with slots of the workload's own or unknown run times.
     """
     from rm_emulator.workload.describe import slots_for
 
@@ -265,14 +266,14 @@ def measured_slots(scenario: Scenario, built: Built) -> tuple[float, str | None]
 
 
 def sampler(built: Built) -> Sampler | None:
-    """Run times of the measured waves of a workload, for what looks at its work as a whole."""
+    """Run times of the measured waves of a workload, for figures about its work as a whole."""
     from rm_emulator.workload.describe import from_profiles
 
     return None if built.profiles is None else from_profiles(built.profiles)
 
 
 def description(scenario: Scenario, built: Built) -> Description:
-    """What the workload looks like on this cluster (`rm-emulator traces describe`)."""
+    """Figures of the workload on the cluster (`rm-emulator traces describe`)."""
     from rm_emulator.workload.describe import describe
 
     slots = max(1, round(measured_slots(scenario, built)[0]))
@@ -280,7 +281,7 @@ def description(scenario: Scenario, built: Built) -> Description:
 
 
 def slots_of(scenario: Scenario) -> int:
-    """What the load of the scenario's workload is measured against: its own `slots`, else the cluster's cores."""
+    """Slots that the load of the scenario's workload is measured against: its own `slots`, else the cluster's cores."""
     given: int | None = getattr(scenario.spec.workload, "slots", None)
     return given or slots(scenario, {"cpu": 1})
 

@@ -23,7 +23,7 @@ def _first_line(path: Path) -> str:
 
 
 def files(name: str) -> list[Path]:
-    """The example's scenario and what it reads beside it. Raises InvalidInput for an unknown name."""
+    """The example's scenario and the files read by the scenario. Raises InvalidInput for an unknown name."""
     names = [known for known, _ in summaries()]
     name = name.removesuffix(".yaml")
     if name not in names:
@@ -33,9 +33,9 @@ def files(name: str) -> list[Path]:
 
 
 def copy(name: str, folder: Path) -> list[Path]:
-    """Copy an example into `folder`, which is made when it is not there; returns the new files.
+    """Copy an example into `folder`, made if missing; returns the new files.
 
-    Raises InvalidInput when one of them is there already; then nothing is copied.
+    Raises InvalidInput, and copies nothing, when any of the files exists already.
     """
     sources = files(name)
     targets = [folder / source.name for source in sources]

@@ -1,6 +1,6 @@
-"""What a scenario file may say: one model per block, unknown keys refused, units read by types.
+"""The schema of a scenario file: a model per block, unknown keys refused, units read by types.
 
-The models say what is accepted in form; `rm_emulator.scenario.check` checks what refers to what.
+The models check the form; `rm_emulator.scenario.check` checks references between blocks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LABEL: Final = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 
 
 class Metadata(Block):
-    """What the scenario is called."""
+    """The scenario's name and description."""
 
     name: Annotated[str, Field(pattern=NAME, max_length=80)]
     """Its name; the run directory is `out/NAME` unless --out says otherwise, e.g. `my-cluster`."""
@@ -38,10 +38,10 @@ class Metadata(Block):
 
 
 class PolicySpec(PolicyEntry):
-    """A policy under a label, with the predictor and placer it works with; its own settings stand inline."""
+    """A policy under a label, with its predictor and placer; its own settings stand inline."""
 
     label: Annotated[str, Field(pattern=LABEL, max_length=60)]
-    """What results call it; the predictor's name, else the policy's, when left out, e.g. `mine`."""
+    """Name in the results; the predictor's name, else the policy's, when left out, e.g. `mine`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -54,14 +54,14 @@ class PolicySpec(PolicyEntry):
 
 
 class Spec(Block):
-    """What to run: policies times seeds on one cluster and workload."""
+    """Policies times seeds on a cluster and a workload."""
 
     plugins: list[Annotated[str, Field(min_length=1)]] = []
-    """Python files, relative to the scenario, that register what it names ([extending](extending.md)), and weights of
-    networks; read before it is checked, e.g. `[my_policy.py]`.
+    """Python files that register policies and the like ([extending](extending.md)), and weights of networks; paths are
+    relative to the scenario; read before the scenario is checked, e.g. `[my_policy.py]`.
     """
     seeds: Seeds = [1]
-    """Each policy runs once with each of them, e.g. `1..5`."""
+    """Each policy runs once with each seed, e.g. `1..5`."""
     cluster: Cluster
     """The nodes and how the resource manager hears of them, e.g. `{nodes: [{count: 4, capacity: {cpu: 8, memory:
     32Gi}}]}`.
@@ -69,15 +69,15 @@ class Spec(Block):
     queues: list[InlineQueue] = []
     """The tree of queues ([queues](queues.md)), e.g. `[{name: prod, weight: 3}, {name: dev}]`."""
     workload: AnyWorkload
-    """What runs: drawn, measured, recorded or written out, e.g. `{kind: synthetic, preset: 2sigma-like, jobs: 200}`."""
+    """The jobs: drawn, measured, recorded or written out, e.g. `{kind: synthetic, preset: 2sigma-like, jobs: 200}`."""
     policies: Annotated[list[PolicySpec], Field(min_length=1)]
-    """What is compared, e.g. `[{kind: fifo}, {kind: fair}]`."""
+    """The policies to compare, e.g. `[{kind: fifo}, {kind: fair}]`."""
     until: Interval | None = None
-    """The run ends then, whatever still runs; with the last job that is no service when left out, e.g. `1d`."""
+    """Time at which the run ends, even with jobs left; the end of the last batch job when left out, e.g. `1d`."""
     copies: Annotated[Copies, OF] | None = None
     """Copies of tasks; none when left out, e.g. `{max: 2}`."""
     baseline: str | None = None
-    """Label that the others are compared with; the first when left out, e.g. `fifo`."""
+    """Label to compare all others with; the first label when left out, e.g. `fifo`."""
     expect: list[str] = []
     """Assertions over summary.json, checked when all runs are done, e.g. `["fifo.jct_s.mean < 600"]`."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] | None = None
@@ -85,28 +85,30 @@ class Spec(Block):
     `{"workload.load": [0.7, 0.9]}`.
     """
     baselines: list[Literal["alone", "one_node", "ideal"]] = []
-    """Runs to compare with: each queue alone, one giant node, ideal water-filling ([queues](queues.md)), e.g. `[alone,
-    ideal]`.
+    """Runs to compare with: each queue alone, a single giant node, ideal water-filling ([queues](queues.md)), e.g.
+    `[alone, ideal]`.
     """
     report: Report | None = None
     """Settings of the report; as ever when left out, e.g. `{charts: [{kind: shares, queues: 20}]}`."""
     log: Literal["full", "decisions", "hash"] | None = None
-    """What the event log keeps; by size when left out: full below a million tasks, else hash, e.g. `full`."""
+    """Content of the event log; when left out, full for runs below a million tasks, else hash, e.g. `full`."""
     record: Literal["first", "full"] = "first"
-    """first keeps one reason per waiting job and change, full every round's (for debugging), e.g. `full`."""
+    """first keeps the first reason per waiting job and change, full the reasons of every round (for debugging), e.g.
+    `full`.
+    """
 
 
 class Scenario(Block):
     """A scenario document."""
 
     apiVersion: Literal["rm-emulator.io/v1alpha1"]  # noqa: N815 (Kubernetes' spelling)
-    """The version of this format, e.g. `rm-emulator.io/v1alpha1`."""
+    """The version of the format, e.g. `rm-emulator.io/v1alpha1`."""
     kind: Literal["Scenario"]
-    """What the document is, e.g. `Scenario`."""
+    """The kind of document, e.g. `Scenario`."""
     metadata: Metadata
-    """What the scenario is called, e.g. `{name: my-cluster}`."""
+    """Name and description, e.g. `{name: my-cluster}`."""
     spec: Spec
-    """What to run."""
+    """Cluster, workload, policies and everything else about the runs."""
 
 
 def json_schema() -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Nodes(_NodeKeys):  # type: ignore[misc]
     name: Annotated[str, Field(pattern=NAME, max_length=253)] | None = None
     """Prefix of their names (`n` gives n001, n002, ...); the name itself when count is 1, e.g. `worker`."""
     capacity: Quantities
-    """What one node has; `cpu` in cores, `memory` in bytes with a unit, others in pieces, e.g. `{cpu: 32, memory:
+    """Resources of each node; `cpu` in cores, `memory` in bytes with a unit, others in pieces, e.g. `{cpu: 32, memory:
     128Gi}`.
     """
     racks: Count | None = None
@@ -83,9 +83,9 @@ class ApplicationMaster(Block):
     """Each job's application master."""
 
     heartbeat: Interval = 1000
-    """How often it asks, and picks up what was granted, e.g. `3s`."""
+    """Interval at which the master asks for containers and picks up granted ones, e.g. `3s`."""
     container: Quantities | None = None
-    """What its own container holds; it has none when left out, e.g. `{cpu: 1, memory: 1Gi}`."""
+    """Size of the master's own container; no container when left out, e.g. `{cpu: 1, memory: 1Gi}`."""
 
 
 class ContainerSizes(Block):
@@ -96,7 +96,7 @@ class ContainerSizes(Block):
     increment: Quantities | None = None
     """Step of sizes; the minimum unless given, as in the CapacityScheduler, e.g. `{cpu: 1, memory: 512Mi}`."""
     maximum: Quantities | None = None
-    """The largest container; a demand above it is refused, e.g. `{cpu: 8, memory: 32Gi}`."""
+    """The largest container; larger demands are refused, e.g. `{cpu: 8, memory: 32Gi}`."""
 
 
 class Cluster(Block):
@@ -105,40 +105,41 @@ class Cluster(Block):
     nodes: Annotated[list[Nodes], Field(min_length=1)]
     """Groups of equal nodes, e.g. `[{count: 4, capacity: {cpu: 8, memory: 32Gi}}]`."""
     profile: Annotated[str | dict[str, Any], _Profile()] = "yarn"
-    """A name that `rm-emulator profiles` lists, or with settings `{kind: NAME, settings}`; yarn: out-of-band heartbeat
-    at a container's end; sls: ticks only; events: no heartbeats, and what every architecture has in which schedulers
-    think, or know nothing; kubernetes: decisions in cycles, pods are created, released, bound and watched, e.g.
-    `events`.
+    """A name from `rm-emulator profiles`, or with settings `{kind: NAME, settings}`; yarn: out-of-band heartbeat at a
+    container's end; sls: ticks only; events: no heartbeats, for all architectures where schedulers think, or do not
+    see the cluster; kubernetes: decisions in cycles, pods are created, released, bound and watched, e.g. `events`.
     """
     heartbeat: Interval = 1000
     """How often a node beats, e.g. `3s`."""
     architecture: Annotated[Architecture, OF] = Field(default={"kind": "central"}, validate_default=True)
-    """Who decides, e.g. `{kind: shared_state, schedulers: [{name: batch}]}`."""
+    """The schedulers and how they work together, e.g. `{kind: shared_state, schedulers: [{name: batch}]}`."""
     application_master: ApplicationMaster = ApplicationMaster()
     """Each job's application master, e.g. `{heartbeat: 3s}`."""
     mode: Literal["skipping", "naive"] = "skipping"
-    """skipping leaves out heartbeats that cannot change anything; naive beats them all; same decisions, e.g. `naive`.
+    """skipping leaves out heartbeats that cannot change anything, naive simulates all; the decisions are the same, e.g.
+    `naive`.
     """
     startup: StartUp = 0
     """Time between a container's launch and its task's first instant, e.g. `{kind: lognormal, mean: 2s, cov: 0.5}`."""
     containers_per_heartbeat: Count | None = None
     """At most so many new containers on a node per beat; as many as fit when left out, e.g. `1`."""
     reserve_after: Interval | None = None
-    """Nodes are reserved for a large task or a gang that waited so long without room; never when left out, e.g. `30s`.
+    """Waiting time without room after which nodes are reserved for a large task or a gang; never when left out, e.g.
+    `30s`.
     """
     sizes: ContainerSizes | None = None
     """Container sizes as YARN hands them out; as asked for when left out, e.g. `{minimum: {cpu: 1, memory: 1Gi}}`."""
     links: Annotated[Links, OF] | None = None
-    """What data takes from node to node; no time when left out, e.g. `{rate: 1Gi}`."""
+    """Times of transfers from node to node; transfers take no time when left out, e.g. `{rate: 1Gi}`."""
     executors: Annotated[Executors, OF] | None = None
     """Keep containers between tasks, e.g. `{moving_delay: 2s}`."""
     disorder: Annotated[Disorder, OF] | None = None
     """Seeded disorder of facts and decisions, e.g. `{delay: 0.1}`."""
     kubernetes: Annotated[Kubernetes.Params, OF] | None = None
-    """Delays of profile kubernetes, the settings of that profile with units, e.g. `{start: 2s}`."""
+    """Delays of profile kubernetes: the profile's settings with units, e.g. `{start: 2s}`."""
     overbook: dict[Literal["network", "disk"], Annotated[float, Field(ge=0)]] = {}
-    """How much more than a node has of network or disk its tasks may ask for, as a part of it; they slow down, as
-    where tasks use more than they ask for (`asks` of the workload), e.g. `{network: 0.5}`.
+    """Network or disk that tasks may ask for beyond a node's own, as a part of the node's own; tasks on an overbooked
+    node slow down, as where tasks use more than asked for (`asks` of the workload), e.g. `{network: 0.5}`.
     """
 
     @property
@@ -148,7 +149,7 @@ class Cluster(Block):
 
     @property
     def profile_settings(self) -> dict[str, Any]:
-        """The settings of the profile that the file gives."""
+        """Settings of the profile given in the file."""
         if isinstance(self.profile, str):
             return msgspec.to_builtins(self.kubernetes) if self.kubernetes and self.profile == "kubernetes" else {}
         return {key: value for key, value in self.profile.items() if key != "kind"}

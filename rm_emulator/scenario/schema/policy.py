@@ -1,4 +1,4 @@
-"""What decides: a policy with what it works with."""
+"""Entries of `policies`: a policy with its predictor and placer."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _BESIDE = ("label", "predictor", "placement")
 
 
 class PolicyEntry(Named):
-    """A policy with the predictor and placer it works with; its own settings stand inline."""
+    """A policy with its predictor and placer; its own settings stand inline."""
 
     kind: str
-    """A name that `rm-emulator policies` lists; `rm-emulator policies NAME` tells its settings, e.g. `fifo`."""
+    """A name from `rm-emulator policies`; `rm-emulator policies NAME` tells its settings, e.g. `fifo`."""
     predictor: dict[str, Any] | None = None
     """`{kind: NAME, settings}` of `rm-emulator predictors`, for policies that order by estimates, e.g. `{kind:
     slearn}`.

@@ -12,10 +12,10 @@ from rm_emulator.scenario.schema.values import Block, has_text_keys, refuse
 
 
 class ChartEntry(Named):
-    """Settings of one chart, inline."""
+    """Settings of a chart, inline."""
 
     kind: str
-    """A name that `rm-emulator charts` lists; `rm-emulator charts NAME` tells its settings, e.g. `shares`."""
+    """A name from `rm-emulator charts`; `rm-emulator charts NAME` tells its settings, e.g. `shares`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -26,10 +26,10 @@ class ChartEntry(Named):
 
 
 class Report(Block):
-    """What the report of the run shows. It changes no result: with another one all runs are still there."""
+    """Content of the run's report. The report changes no result: finished runs stay valid with a different report."""
 
     charts: list[ChartEntry] = []
-    """Settings of charts, each named once; all others are drawn as ever, e.g. `[{kind: shares, queues: 20}]`."""
+    """Settings of charts, each named once; all others keep their defaults, e.g. `[{kind: shares, queues: 20}]`."""
 
     @model_validator(mode="after")
     def _once(self) -> Report:

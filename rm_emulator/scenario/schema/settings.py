@@ -1,7 +1,7 @@
-"""Settings that a struct beside the code describes: those of registered names, and of some workloads.
+"""Settings described by a struct of the code: of registered names, and of some workloads.
 
-Names that only a registry knows (policies, predictors, placers, trace formats) are checked against it, so a
-plug-in's parameters are checked as well.
+Names of policies, predictors, placers and trace formats are checked against their registries, so a plug-in's
+parameters are checked as well.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Named(Block):
 
 
 class Settings(Block):
-    """A block whose other keys are the settings of a struct that lives beside the code that uses them."""
+    """A block with keys of its own and the settings of a struct, declared in the code that uses the settings."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -42,7 +42,7 @@ class Settings(Block):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The struct's settings that the file gives."""
+        """Settings of the struct given in the file."""
         return dict(self.model_extra or {})
 
     @model_validator(mode="before")
@@ -64,7 +64,7 @@ class Settings(Block):
 def registered_errors(
     registry: Registry[Any], settings: Mapping[str, Any], beside: Iterable[str] = ()
 ) -> list[InitErrorDetails]:
-    """As `named_errors`, and that nothing can be made of it."""
+    """As `named_errors`, and the error of a class that cannot be made with its settings."""
     errors = named_errors(registry, settings, beside)
     if not errors:
         try:
@@ -120,7 +120,7 @@ def setting_errors(
 
 
 def _choices(type_: Any) -> list[str]:
-    """The words that a setting of this type accepts, [] when it is not an enumeration."""
+    """The words accepted by a setting of the type, [] for a type without an enumeration."""
     return [str(word) for word in msgspec.json.schema(type_).get("enum", ())]
 
 
@@ -151,7 +151,7 @@ def _written_out(part: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 def registry_schema(registry: Registry[Any], shared: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """One JSON Schema alternative per registered name, with its settings."""
+    """An alternative of JSON Schema per registered name, with its settings."""
     options = [
         {
             "type": "object",

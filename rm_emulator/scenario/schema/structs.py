@@ -1,7 +1,7 @@
-"""Blocks of a scenario file made from structs: what the core or the engine has a struct for is declared there alone.
+"""Blocks of a scenario file made from structs: a concept with a struct in core or engine is declared there alone.
 
-A field's key, unit and bounds are what it says of itself (`schedulers.core.fields`, `msgspec.Meta`), what it means
-stands below it. `OF` reads such a block into its struct; `block` is for blocks that have some keys of their own.
+A field's annotation has key, unit and bounds (`schedulers.core.fields`, `msgspec.Meta`), the string below the field
+its meaning. `OF` reads such a block into its struct; `block` is for blocks with some keys of their own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from schedulers.core.fields import WRITTEN
 
 
 def _range(lowest: float, highest: float, words: str) -> AfterValidator:
-    """Two numbers, the first the smaller one, above the lowest."""
+    """Validator of two ascending numbers above the lowest and up to the highest."""
 
     def check(value: list[float]) -> list[float]:
         if len(value) != 2 or not lowest < value[0] <= value[1] <= highest:
@@ -62,13 +62,13 @@ _FORMS: Final[dict[str, Any]] = {
         PolicyEntry, AfterValidator(lambda read: read.model_dump(mode="json")), PlainSerializer(lambda told: told)
     ],
 }
-#: Forms whose unit the code says at the end of a field's name, and a file beside the number.
+#: Forms with a unit, which the code has at the end of a field's name, and a file next to the number.
 _TIMES: Final = ("duration", "interval")
 _BOUNDS: Final = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
 
 
 class StructBlock(Block):
-    """A block whose keys, or some of them, are fields of a struct."""
+    """A block with keys from the fields of a struct."""
 
     of: ClassVar[type[msgspec.Struct]]
 
@@ -81,7 +81,7 @@ class StructBlock(Block):
 
 
 class _Struct:
-    """Reads a block into the struct that it annotates, and writes the struct as that block."""
+    """Reads a block into the annotated struct, and writes the struct as the block again."""
 
     def __get_pydantic_core_schema__(self, struct: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         written = core_schema.plain_serializer_function_ser_schema(_dumped, info_arg=True)
@@ -97,7 +97,7 @@ OF: Final = _Struct()
 
 @cache
 def block(struct: type[msgspec.Struct], *without: str) -> type[StructBlock]:
-    """The block of a struct's fields, all but some. One that is made from it may say otherwise what a key holds."""
+    """The block of a struct's fields, all but some. A subclass may declare a key anew with a different type."""
     keys: dict[str, Any] = {}
     if (tag := struct.__struct_config__.tag) is not None:
         keys["kind"] = (Literal[tag], Field())
@@ -117,7 +117,7 @@ def block(struct: type[msgspec.Struct], *without: str) -> type[StructBlock]:
 
 
 def into(struct: type[S], read: Block, **others: Any) -> S:
-    """The struct from what was read; others: its fields that have no key there, or mean something else there."""
+    """The struct from a block; others: fields without a key in the block, or with a different meaning there."""
     found = {name: _frozen(getattr(read, key)) for name, key in _keys(struct) if name not in others}
     return struct(**found, **others)
 
@@ -129,7 +129,7 @@ def _keys(struct: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
 
 
 def of_annotation(annotation: Any) -> Any:
-    """The block, or the choice of blocks, that an annotation with `OF` stands for; None without `OF`."""
+    """The block, or the choice of blocks, of an annotation with `OF`; None without `OF`."""
     if get_origin(annotation) is not Annotated or OF not in annotation.__metadata__:
         return None
     struct = get_args(annotation)[0]
@@ -137,12 +137,12 @@ def of_annotation(annotation: Any) -> Any:
 
 
 def whole(field: FieldInfo) -> Any:
-    """The annotation of a block's key as it was declared; pydantic keeps what is outermost beside it."""
+    """The annotation of a block's key as declared; pydantic keeps outermost metadata apart from the annotation."""
     return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
 def meanings(model: type[BaseModel]) -> Mapping[str, str]:
-    """What stands below each key, of the block's own and of the struct's."""
+    """The text below each key, of the block's own keys and of the struct's."""
     found = {}
     if issubclass(model, StructBlock) and hasattr(model, "of"):
         said = _said(model.of)
@@ -153,7 +153,7 @@ def meanings(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def _told(field: msgspec.structs.FieldInfo) -> str:
-    """What settings of a registered name say of themselves, with the example written as it stands in a block."""
+    """The description of a registered name's setting, with the example in the form of a block."""
     of = msgspec.json.schema(field.type)
     text = str(of.get("description", ""))
     if "examples" not in of:
@@ -173,7 +173,7 @@ def _key(field: msgspec.structs.FieldInfo) -> str:
 
 
 def _says(annotation: Any) -> Mapping[str, Any]:
-    """What the field says of how it is written; also of `Annotated[...] | None`."""
+    """The written form from a field's annotation; also of `Annotated[...] | None`."""
     if get_origin(annotation) is Annotated:
         for meta in annotation.__metadata__:
             if isinstance(meta, msgspec.Meta) and meta.extra and WRITTEN in meta.extra:
@@ -185,7 +185,7 @@ def _says(annotation: Any) -> Mapping[str, Any]:
 
 
 def _written(annotation: Any) -> Any:
-    """The type of what stands in a file for a field of this type."""
+    """The type of a value in a file for a field of the given type."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _bounded(parts[0], annotation.__metadata__)
@@ -206,7 +206,7 @@ def _written(annotation: Any) -> Any:
 
 
 def _bounded(base: Any, said: tuple[Any, ...]) -> Any:
-    """A type with the bounds, or in the form, that its field says."""
+    """A type with the bounds, or in the form, from its field."""
     made = _written(base)
     bounds: dict[str, Any] = {}
     for meta in said:
@@ -228,7 +228,7 @@ def _thawed(value: Any) -> Any:
 
 
 def as_written(value: msgspec.Struct) -> Block:
-    """A struct as the block that it was read from."""
+    """A struct as the block it was read from."""
     fields = msgspec.structs.fields(value)
     told: dict[str, Any] = {_key(field): _thawed(getattr(value, field.name)) for field in fields}
     if (tag := value.__struct_config__.tag) is not None:
@@ -241,7 +241,7 @@ def _dumped(value: msgspec.Struct, how: SerializationInfo) -> dict[str, Any]:
 
 
 def _said(struct: type[msgspec.Struct]) -> Mapping[str, str]:
-    """What stands below the fields of a struct, inherited ones too."""
+    """The texts below the fields of a struct, inherited fields included."""
     found: dict[str, str] = {}
     for cls in reversed(struct.__mro__):
         found |= _said_in(cls.__module__).get(cls.__name__, {})

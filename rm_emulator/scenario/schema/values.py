@@ -1,4 +1,4 @@
-"""Values with units, and what every block of a scenario file is. Durations are whole milliseconds once read."""
+"""Values with units, and the base of all blocks of a scenario file. Durations are whole milliseconds once read."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def mistake(text: str, hint: str = "", *, key: bool = False) -> PydanticCustomEr
 
 
 def refuse(errors: Iterable[InitErrorDetails]) -> None:
-    """Raise pydantic's ValidationError with these mistakes if there are any."""
+    """Raise pydantic's ValidationError with the mistakes if there are any."""
     if found := list(errors):
         raise ValidationError.from_exception_data("block", found)
 
 
 def has_text_keys(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether it is a mapping by text; pydantic refuses any other one."""
+    """Whether a value is a mapping by text; pydantic refuses all other mappings."""
     return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
 
 
 def read(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A validator from a function that raises ValueError with a full message."""
+    """A validator from a function raising ValueError with a full message."""
 
     def validate(value: Any) -> Any:
         try:
@@ -66,7 +66,7 @@ def _quantity(value: Any) -> Any:
 
 
 def _quantity_hint(value: Any) -> str:
-    """What Kubernetes calls a unit that is written in another way: 4GB, 4gi, 4 GiB."""
+    """Kubernetes' spelling of a quantity with a differently spelled unit: 4GB, 4gi, 4 GiB."""
     text = str(value).replace(" ", "").rstrip("bB")
     for candidate in (text, text[:-2] + text[-2:].title(), text[:-1] + text[-1:].upper()):
         try:
@@ -167,7 +167,7 @@ Load = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 
 class Block(BaseModel):
-    """A mapping of the scenario file. What a key means and an example of it stand below the key."""
+    """A mapping of the scenario file. The string below a key has its meaning and an example."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, allow_inf_nan=False, frozen=True, use_attribute_docstrings=True
@@ -206,18 +206,18 @@ def _show_times(value: Any) -> Any:
 
 
 class TimesByNode(Block):
-    """Run times by node, for machines on which tasks take unlike times; a node's speed does not count then."""
+    """Run times by node, for machines on which tasks take different times; a node's speed does not count then."""
 
     by_node: Annotated[
         dict[str, Annotated[int | list[int], BeforeValidator(_of_task), PlainSerializer(_show_times)]],
         Field(min_length=1),
         WithJsonSchema(_BY_NODE_SCHEMA),
     ]
-    """For every node of the cluster a duration, or a list with one per task, e.g. `{n1: 10s, n2: [4s, 6s]}`."""
+    """For every node of the cluster a duration, or a list of durations by task, e.g. `{n1: 10s, n2: [4s, 6s]}`."""
 
 
 def _times(value: Any) -> Any:
-    """A scalar is a fixed duration, a list one duration per task, a mapping a distribution or times by node."""
+    """A scalar is a fixed duration, a list has a duration per task, a mapping is a distribution or times by node."""
     if isinstance(value, Mapping) and "by_node" in value:
         return TimesByNode.model_validate(dict(value))
     return _of_task(value) if isinstance(value, list) else _start_up(value)

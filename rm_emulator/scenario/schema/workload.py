@@ -1,4 +1,4 @@
-"""What runs: drawn, measured, recorded or written out."""
+"""Workloads: drawn, measured, recorded or written out."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def _knobs(value: Any) -> Any:
 
 
 class WorkloadBlock(Block):
-    """What all kinds of workloads have."""
+    """Keys of all kinds of workloads."""
 
     data: Annotated[Data, OF] | None = None
     """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Annotated[Asks, OF] | None = None
-    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+    """Resources asked for compared with resources used, e.g. `{error: [-0.2, 0.5]}`."""
     deadlines: Annotated[Deadlines, OF] | None = None
-    """By when jobs should be done that say nothing of it, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
+    """Deadlines of jobs without a deadline of their own, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
 
 
 class SyntheticWorkload(WorkloadBlock):
@@ -74,13 +74,15 @@ class SyntheticWorkload(WorkloadBlock):
     kind: Literal["synthetic"]
     """Drawn, e.g. `synthetic`."""
     preset: Annotated[str, AfterValidator(_preset)]
-    """Whose distributions, e.g. `2sigma-like`."""
+    """Name of the preset, e.g. `2sigma-like`."""
     jobs: Count = 1250
     """How many jobs, e.g. `200`."""
     load: Load | None = None
     """Total work over slots times arrival span, met exactly; the preset's own when left out, e.g. `0.9`."""
     slots: Count | None = None
-    """What the load is measured against and widths grow with; the cluster's cores when left out, e.g. `150`."""
+    """Slots that the load is measured against and that stages' widths grow with; the cluster's cores when left out,
+    e.g. `150`.
+    """
     history: bool = True
     """With past jobs for predictors to learn from, e.g. `false`."""
     knobs: Annotated[dict[str, Any], BeforeValidator(_knobs)] = {}
@@ -110,7 +112,7 @@ class TpchWorkload(WorkloadBlock, Settings):
     interarrival: Interval | None = None
     """Mean time between jobs, e.g. `25s`."""
     slots: Count | None = None
-    """What `load` is measured against; the cluster's cores when left out, e.g. `50`."""
+    """Slots that `load` is measured against; the cluster's cores when left out, e.g. `50`."""
     profiles: str | None = None
     """Path of the full measurements instead of the built-in summary, e.g. `profiles.json.gz`."""
 
@@ -127,7 +129,7 @@ class DagsWorkload(WorkloadBlock, Settings):
 
 
 class LachesisWorkload(WorkloadBlock, Settings):
-    """TPC-H jobs whose stages hand data on, as LACHESIS has them ([workloads](workloads.md#lachesiss-workload))."""
+    """TPC-H jobs whose stages hand data on, as in LACHESIS ([workloads](workloads.md#lachesiss-workload))."""
 
     of: ClassVar = LachesisSettings
 
@@ -138,7 +140,7 @@ class LachesisWorkload(WorkloadBlock, Settings):
 
 
 class MixedWorkload(WorkloadBlock, Settings):
-    """Services beside batch jobs, as in the example cell of Omega's simulator ([workloads](workloads.md#a-mix))."""
+    """Services and batch jobs, as in the example cell of Omega's simulator ([workloads](workloads.md#a-mix))."""
 
     of: ClassVar = MixedSettings
 
@@ -165,26 +167,26 @@ class TraceWorkload(WorkloadBlock):
     path: Annotated[str, Field(min_length=1)]
     """File or folder, relative to the scenario, e.g. `my-trace.csv`."""
     format: str = "internal"
-    """A name that `rm-emulator traces` lists, or internal (what `convert` writes), e.g. `csv`."""
+    """A name from `rm-emulator traces`, or internal (written by `convert`), e.g. `csv`."""
     options: dict[str, Any] = {}
     """Settings of the format, e.g. `{time_unit: ms}`."""
     extract: Extract | None = None
-    """Take a part of it as the paper does; all of it when left out, e.g. `{jobs: 500}`."""
+    """Take a part of the trace as in the paper; the whole trace when left out, e.g. `{jobs: 500}`."""
     load: Load | None = None
-    """Stretch or squeeze the arrivals so that total work over slots times arrival span is this; an extract without it
-    keeps the trace's, e.g. `0.9`.
+    """Total work over slots times arrival span, reached by stretching or squeezing the arrivals; the trace's own load
+    when left out, e.g. `0.9`.
     """
     slots: Count | None = None
-    """What the load is measured against; the cluster's cores when left out, e.g. `150`."""
+    """Slots that the load is measured against; the cluster's cores when left out, e.g. `150`."""
 
 
 class ParentEdge(Block):
-    """A stage that must be done before, and what it hands over."""
+    """A parent stage, which must end first, and the data handed over."""
 
     stage: Annotated[str, Field(min_length=1)]
     """Its name, e.g. `map`."""
     data: Bytes = 0
-    """What it hands over in all: each of its tasks an equal part to each task of this stage, e.g. `120MiB`."""
+    """Bytes handed over in all, an equal part from each task of the parent to each task of the child, e.g. `120MiB`."""
 
 
 def _parent(value: Any) -> Any:
@@ -209,17 +211,15 @@ class InlineStage(_StageKeys):  # type: ignore[misc]
     tasks: Count = 1
     """How many tasks, e.g. `20`."""
     demand: Quantities
-    """What one task asks for and uses, e.g. `{cpu: 1, memory: 2Gi}`."""
+    """Resources asked for and used by each task, e.g. `{cpu: 1, memory: 2Gi}`."""
     parents: list[Parent] = []
-    """The stages that must be done before, by name or with the data that they hand over, e.g. `[{stage: map, data:
-    120MiB}]`.
-    """
+    """The stages that must end first, by name, or with the data handed over, e.g. `[{stage: map, data: 120MiB}]`."""
     duration: Times | None = None
     """True run time of its tasks at speed 1; left out for a service, which runs as long as the run, e.g. `{kind:
     lognormal, mean: 30s, cov: 0.3}`.
     """
     hosts: list[str] | list[list[str]] = []
-    """Nodes that hold the input of all tasks, or one list of them per task, e.g. `[n1, n2]`."""
+    """Nodes with the input of all tasks, or a list of nodes per task, e.g. `[n1, n2]`."""
 
 
 _JobKeys: Any = block(Job, "id", "stages")
@@ -231,52 +231,52 @@ class InlineJob(_JobKeys):  # type: ignore[misc]
     name: Annotated[str, Field(min_length=1)]
     """Its recurring name, by which predictors find its history, e.g. `etl`."""
     id: Annotated[str, Field(min_length=1)] | None = None
-    """What this run of it is called; the name, numbered where that is taken, when left out, e.g. `etl-monday`."""
+    """Name of this run of the job; the recurring name, numbered if taken, when left out, e.g. `etl-monday`."""
     submit: Duration = 0
-    """When it arrives, e.g. `5m`."""
+    """Time of arrival, e.g. `5m`."""
     deadline: Interval | None = None
-    """How long after its arrival it should be done, for policies that go by deadlines, e.g. `10m`."""
+    """Time from arrival to deadline, for policies that go by deadlines, e.g. `10m`."""
     apart: Annotated[float, Field(ge=1, le=1e3)] = 1.0
-    """How many times as long a gang of it truly takes whose tasks are not all in one rack, e.g. `1.5`."""
+    """Factor on the true run times of a gang whose tasks are not all in a single rack, e.g. `1.5`."""
     stages: Annotated[list[InlineStage], Field(min_length=1)]
     """Its stages, e.g. `[{name: map, tasks: 20, demand: {cpu: 1}, duration: 30s}]`."""
 
 
 class PastStage(Block):
-    """A stage of a job that finished before."""
+    """A stage of a finished job."""
 
     tasks: Count
-    """How many tasks it had, e.g. `20`."""
+    """Number of tasks, e.g. `20`."""
     duration: Interval
     """Their mean run time, e.g. `28s`."""
 
 
 class InlinePastJob(Block):
-    """A job that finished before the scenario begins, for predictors that learn from history."""
+    """A job finished before the scenario begins, for predictors that learn from history."""
 
     name: Annotated[str, Field(min_length=1)]
     """Its recurring name, e.g. `etl`."""
     user: str = ""
-    """Whose it was, e.g. `alice`."""
+    """User of the job, e.g. `alice`."""
     app: str = ""
-    """The program that it ran, e.g. `spark-etl`."""
+    """Program of the job, e.g. `spark-etl`."""
     ago: Interval
-    """How long before the scenario it finished, e.g. `1d`."""
+    """Time from the job's end to the scenario's beginning, e.g. `1d`."""
     took: Interval | None = None
-    """From submission to its end; its stages one after the other when left out, e.g. `10m`."""
+    """Time from submission to end; the sum over its stages when left out, e.g. `10m`."""
     stages: Annotated[list[PastStage], Field(min_length=1)]
     """Its stages, in order, e.g. `[{tasks: 20, duration: 28s}]`."""
 
 
 class JobsWorkload(WorkloadBlock):
-    """Jobs written out in the scenario, and what history remembers."""
+    """Jobs written out in the scenario, and finished jobs of the past."""
 
     kind: Literal["jobs"]
     """Written out, e.g. `jobs`."""
     jobs: list[InlineJob]
     """The jobs, e.g. `[{name: etl, stages: [{name: map, demand: {cpu: 1}, duration: 30s}]}]`."""
     history: list[InlinePastJob] = []
-    """Jobs that finished before, e.g. `[{name: etl, ago: 1d, stages: [{tasks: 20, duration: 28s}]}]`."""
+    """Finished jobs of the past, e.g. `[{name: etl, ago: 1d, stages: [{tasks: 20, duration: 28s}]}]`."""
 
 
 AnyWorkload = Annotated[
