@@ -1,4 +1,4 @@
-"""Every figure of the state that follows from others, worked out anew. Slow, and meant for tests."""
+"""Every derived figure of the state, worked out anew. Slow, and meant for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def validate(state: ClusterState) -> None:
-    """Raises AssertionError with the first figure that is wrong."""
+    """Raise AssertionError with the first wrong figure."""
     used = [0] * len(state.resources)
     for node in state.nodes.values():
         held = [0] * len(state.resources)
