@@ -74,13 +74,14 @@ class Reason(enum.StrEnum):
 
     def __new__(cls, code: str, template: str = "") -> Reason:
         """A member is its code, as any text is; its place in the class is its precedence."""
+        # A member of a StrEnum is made with all values of its tuple; the code alone is its text.
         member = str.__new__(cls, code)
         member._value_, member.template, member.precedence = code, template, len(cls.__members__)
         return member
 
 
 def sentence(reason: Reason, data: Mapping[str, object]) -> str:
-    """The reason in one English sentence; numbers that are missing show as a question mark."""
+    """The reason in an English sentence; missing numbers show as a question mark."""
     return reason.template.format_map(_Lenient(data))
 
 
