@@ -106,7 +106,7 @@ class Remembers(Ability):
 
 
 class TellsTurn(Ability):
-    """Says whose turn it is, for explanations and statuses. Asked at any time: no decision may depend on the answer."""
+    """Says whose turn comes next, for explanations and statuses. No decision may depend on the answer."""
 
     def line(self, view: ClusterView) -> Sequence[str] | None:
         """Waiting jobs in the order of serving, as of the last round; None: there is no such order."""
@@ -127,7 +127,7 @@ class MindsQueues(Ability):
 
     @classmethod
     def mistakes(cls, params: Any, queues: Mapping[str, Queue], used: Collection[str]) -> Mistakes:
-        """Settings that do not go with the declared queues and those that jobs name: keys down to them, a sentence."""
+        """Settings in conflict with the queues declared or named by jobs: path of keys, and a sentence."""
         return ()
 
 

@@ -154,7 +154,7 @@ def needs_estimates(settings: Mapping[str, Any]) -> bool:
 
 
 def has_lines(placement: Mapping[str, Any]) -> bool:
-    """Whether this placement (`kind` and settings) assigns tasks to nodes ahead of time; False for an unknown one."""
+    """Whether a placement (`kind` and settings) assigns tasks to nodes ahead of time; False if unknown."""
     name = placement.get("kind", "")
     return name in placers and placers.entry(name).cls.assigns
 

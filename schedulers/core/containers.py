@@ -205,7 +205,7 @@ class Containers:
         if node is None:
             return "unknown"
         node.draining = False  # so that its last container does not take it away before its turn
-        # By number, so that a replay ends the containers in the same order whatever the state came through.
+        # By number: the order must not depend on the way to this state (a log, a snapshot).
         for number in sorted(node.containers):
             self.end(self.by_number[number], ABORTED, 0, event.at)
         self._nodes.forget(node)
@@ -223,7 +223,7 @@ class Containers:
         """Remove an ended container: give back its room, and count or requeue its task."""
         node = self._nodes.by_id[container.node]
         job = self._jobs.get(container.job)
-        # Before the task is counted: the end of a job looks at the containers left.
+        # Removed first: the code below must see only the containers left.
         del node.containers[container.id], self.by_number[container.id]
         free, used = node.free, self.used
         # A container may outlive its job (a copy, an idle executor); the throw-away vector spares the loop a branch.

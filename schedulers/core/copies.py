@@ -51,7 +51,6 @@ class TaskCopies:
         if stage.parents_left or stage.is_waiting(task):
             return False
         made, there = (stage.outputs or {}).get(task, ()), of_task(containers, job, stage, task)
-        # Nobody can take the output of a finished task without `outputs`, so a copy would be wasted.
         if not made and all(container.copy for container in there):
             return False  # it is done, and nobody takes its output
         where = {*(place for place, _ in made), *(container.node for container in there)}
@@ -70,7 +69,7 @@ class TaskCopies:
     def settle(
         self, container: ContainerState, job: JobState | None, containers: Containers, *, succeeded: bool
     ) -> bool:
-        """A container ends: whether that is the end of its task. Roles are swapped where another is the task now."""
+        """Whether the end of a container is the end of its task; a copy takes over the task where needed."""
         self.leaving.pop(container.id, None)
         key = (container.job, container.stage, container.task)
         group = self.live.get(key)

@@ -102,7 +102,7 @@ class Reserve(Decision, frozen=True, tag="Reserve", omit_defaults=True):
 
 
 class Hold(Decision, frozen=True, tag="Hold"):
-    """A job with waiting tasks does not get (more of) them now: the first reason, said only when it changes.
+    """Say why waiting tasks of a job do not start: the first reason, said only when the reason changes.
 
     The numbers behind it are not part of the log; `Scheduler.explain` has them all.
     """

@@ -22,7 +22,6 @@ class Executors(Containers):
             return "late"
         job = self._jobs[event.job]
         stage = job.stages[event.stage]
-        # Before `succeed`, which may end the job: a job that is over gives back its idle executors.
         self.idle[event.container] = container
         if stage.outputs is not None:
             stage.made(event.task, container.node, container.over(event.runtime_ms, event.at))
@@ -94,7 +93,7 @@ class Executors(Containers):
 
     def _hand_over(self, container: ContainerState, job: JobState, now: int) -> None:
         """Give an idle executor to another job."""
-        # The giver may be over already: its last idle executors move before they are released.
+        # The giver may be gone already.
         giver, demand = self._jobs.get(container.job), self._sizes.demands[container.size]
         for r, amount in enumerate(demand):
             job.used[r] += amount

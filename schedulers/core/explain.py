@@ -326,7 +326,7 @@ def _wanted(places: Places) -> str:
 
 
 def _limiting(stage: StageState, rooms: Sequence[Sequence[int]]) -> list[int]:
-    """The resources each of which alone allows no more tasks than all do together; all, where there is none such."""
+    """Resources each limiting the number of tasks as much as all together; all, without such a resource."""
 
     def most(resources: Sequence[int]) -> int:
         return sum(min(room[r] // stage.demand[r] for r in resources) for room in rooms)

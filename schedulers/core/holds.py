@@ -1,4 +1,4 @@
-"""Why each job waits, kept up to date: a `Hold` when its first reason changes, a `Resume` when it no longer waits."""
+"""Reasons of waiting jobs: `Hold` when a job's first reason changes, `Resume` when no task waits any more."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class Links(Written, frozen=True, kw_only=True):
 
 
 class Copies(Written, frozen=True, kw_only=True):
-    """Policies that do so may run a task in several containers; the first that ends with success is the task."""
+    """Limits for policies with copies: a task in several containers, of which the first to succeed counts."""
 
     max: Annotated[int, written(ge=2, le=1000)] = 2
     """Largest number of containers of a task, successfully ended containers included, e.g. `3`."""

@@ -56,7 +56,7 @@ class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
         return self._compares(there)
 
     def _compares(self, there: str | None) -> bool:
-        """Gt and Lt compare whole numbers; what is not one meets neither."""
+        """Whether a label is above (Gt) or below (Lt) the value; only whole numbers meet either."""
         try:
             left, right = int(there or ""), int(self.values[0])
         except (ValueError, IndexError):

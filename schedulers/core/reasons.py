@@ -1,8 +1,8 @@
-"""Why a task waits: one closed set of codes with a fixed precedence, the same in log, report, pod condition and metric.
+"""Reasons of waiting tasks: a closed set of codes with a fixed precedence, the same in logs, reports and metrics.
 
-Order is precedence: when several apply, the first is said. A code never oscillates on its own: each
+Order is precedence: when several codes apply, the first is said. A code never oscillates on its own: each
 is a function of state, not of the offer at hand. `sentence` turns a code and its numbers into English: facts, and no
-advice, since what would help is not known before it is tried.
+advice, since only a trial can show a remedy.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import msgspec
 
 
 class NodeCode(enum.StrEnum):
-    """What keeps a task off a node, with its words. HAS_ROOM: the node does not; the job waits for something else."""
+    """Obstacles between a task and a node, with words. HAS_ROOM: no obstacle; the job waits for something else."""
 
     template: str
     """A few words for people, with `{name}` for the name in the refusal."""

@@ -103,7 +103,7 @@ class Registry(Generic[T]):
             if mistake := _mistake(name, cls) or self._refuses(cls):
                 raise InvalidParameters(f"{self.kind} {name!r}: {mistake}")
             there = self._entries.get(name)
-            # The same class may come twice: a plug-in named on the command line and in the scenario.
+            # The same class may come twice, for example when a notebook's cell is run again.
             if there is not None and _name(there.cls) != _name(cls):
                 raise InvalidParameters(f"{self.kind} '{name}' is registered already, by {there.cls.__module__}")
             if missing := sorted(getattr(cls, "__abstractmethods__", ())):

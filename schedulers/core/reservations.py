@@ -116,7 +116,7 @@ class Reservations:
         self._doubt(key[0])
 
     def _doubt(self, holder: str) -> None:
-        """Other nodes are reserved now: for whom, whom that kept waiting, and whoever finds room on some node."""
+        """Doubt the reasons of the holder, of jobs kept waiting by reservations, and of jobs finding room."""
         self._journal.reasons.note(holder)
         # By size first, so that each job costs a look into a set and no walk over nodes.
         fitting = {size for size in self._sizes.active if self._sizes.fitting(size)}
@@ -198,7 +198,7 @@ class Reservations:
             job = self._jobs[name]
             if self.has_room(job, job.stages[index]):
                 return True
-        # A due stage may reserve nodes without room for it, so its round must come even with full nodes.
+        # A due stage may be given nodes with room for others, so any room is reason enough for a round.
         if any(self._is_class_due(each) for each in self._waits.by_class):
             return self._sizes.has_room()
         return any(until > self.now for size in self._sizes.active for _, until in self._takers(size))
@@ -211,7 +211,7 @@ class Reservations:
         return next(self.allowed(job, stage, nodes), None) is not None or (not asked and self.is_due(job, stage))
 
     def keeps_out(self, job: JobState, stage: StageState) -> bool:
-        """Whether all nodes with room for a task of the stage are reserved for others; it may backfill all the same."""
+        """Whether all nodes with room for a task of the stage are reserved for other stages, backfill apart."""
         mine = (job.id, stage.index)
         for node in self._sizes.fitting(stage.size):
             there = self.by_node.get(node.spec.id)

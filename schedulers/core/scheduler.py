@@ -177,7 +177,7 @@ class Scheduler:
         if self._victims is not None:
             for victim in self._victims(self.view):
                 self.carry_out(Preempt(*victim), decisions)
-        # Ended copies have to be named here, before anything is offered: their room is needed.
+        # Before the offer: a copy that nobody needs should end as early as possible.
         if self._copies is not None and self._copies.live:
             for number in self._copies.unneeded(self.state.jobs):
                 self.carry_out(Preempt(number, COPY, self.state.containers[number].job), decisions)
@@ -279,7 +279,7 @@ class Scheduler:
             return self._ignore(event, why)
         if job is not None and ran and event.code == 0 and not container.copy and self.predictor is not None:
             self._learn(container, job, event.runtime_ms, speed)
-        # At once: a job that is over would otherwise hold idle executors until its next fact, which never comes.
+        # At once: no later fact of the job would give back its idle executors.
         if job is not None and not job.left:
             self._release_all(job, decisions)
         return True
@@ -326,7 +326,7 @@ class Scheduler:
         assert predictor is not None
         if runtime_ms is not None and not job.spec.stages[task.stage].master:
             predictor.finished(task, runtime_ms, speed, self.state.now)
-        # The last pilot only: earlier estimates would jump with each pilot.
+        # Only after the last pilot: before, a sampling predictor has no estimate.
         if task.pilot and job.pilots_left == 0:
             self._estimate_size(job)
             self.state.journal.reasons.note(job.spec.id)

@@ -170,7 +170,7 @@ class Sizes:
         return next((account for account in bounds if not account.takes(stage.demand, count)), None)
 
     def kept_by(self, job: JobState, stage: StageState) -> Account | None:
-        """The account to name where limits keep the stage waiting: one that could never take it before a full one."""
+        """The account to name for a stage kept waiting by limits: forever too small accounts before full ones."""
         bounds = self.bounds.get(stage.size, ())
         count = stage.waiting if job.waits_whole(stage) else 1
         never = next((account for account in bounds if account.most_of(stage.demand) < count), None)

@@ -281,6 +281,6 @@ class ClusterState:
         container.pilot = self.work.launch(job, stage, task)
         container.task, container.attempt, container.started = task, attempt, now
         self.now = now
-        # By two, because `hear` and `apply` would have counted a change each, and logs depend on it.
+        # By two: `hear` and `apply` would have counted a change each, and snapshots hold the number.
         self.counts.version += 2
         return Run(event.container, event.job, event.stage, task, attempt)

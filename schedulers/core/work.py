@@ -313,7 +313,7 @@ class Work:
         job.done_ms += runtime_ms
         if pilot:
             job.pilots_left -= 1
-        # Children before the end of the job: the last stage has none, and any other keeps the job alive.
+        # A barrier: children open only with the last task of their parent.
         if stage.finished == stage.tasks:
             self._open_children(job, stage)
         if not job.left or job.cancelled:
