@@ -84,7 +84,7 @@ class Scheduler:
         self.view = ClusterView(self.state, self.predictor, config.seed)
         if config.reserve_after is not None:
             self.state.keep_nodes(config.reserve_after, self.view.task_ms, one_node=config.offers == "heartbeat")
-        # A lambda, because a trained policy may be exchanged while the scheduler lives.
+        # A lambda and no bound method: the policy is looked up at each call, after the placer has wrapped it.
         self.holds = Holds(self.state, config.offers, lambda job: self.policy.why(job, self.view))
         self._find_abilities()
         # Without a predictor and executors the end of a container is a fact like any other.
