@@ -143,6 +143,7 @@ def policy_of(settings: Mapping[str, Any]) -> Policy | None:
     """The policy made from its settings (`kind` among them); None for wrong settings, which other checks report."""
     try:
         cls, params = policies.parse(settings)
+        # An instance, because settings may take abilities away (`Ability.without`).
         return cls(params)
     except (UnknownName, InvalidParameters):
         return None
@@ -156,6 +157,7 @@ def needs_estimates(settings: Mapping[str, Any]) -> bool:
 def has_lines(placement: Mapping[str, Any]) -> bool:
     """Whether a placement (`kind` and settings) assigns tasks to nodes ahead of time; False if unknown."""
     name = placement.get("kind", "")
+    # Asked while a file is checked, when the placer may be misspelt: another check reports the name.
     return name in placers and placers.entry(name).cls.assigns
 
 

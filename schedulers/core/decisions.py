@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+# No garbage collection: decisions are made by the million and hold no cycles.
 class Decision(msgspec.Struct, frozen=True, tag_field="decision", omit_defaults=True, gc=False):
     """An order of the core to its shell."""
 
@@ -27,6 +28,7 @@ class Place(Decision, frozen=True, tag="Place"):
     attempt: int = 0
 
 
+# Not a Place with a flag: readers of logs count each Place as the start of a task.
 class Copy(Decision, frozen=True, tag="Copy"):
     """Start another container of a task under way or done, on a different node."""
 
@@ -118,6 +120,7 @@ class Send(Decision, frozen=True, tag="Send"):
     """A struct of the sender's own, or plain data when read from a log: the core never looks inside."""
 
 
+# No tag, because no log holds it: a started task already tells that the job goes on.
 class Resume(Decision, frozen=True):
     """End the last `Hold` of a job: no task of the job waits any more. Neither logged nor told to the shell."""
 

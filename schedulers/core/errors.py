@@ -63,5 +63,6 @@ class UnknownName(SchedulerError, UserError, LookupError):
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word closest to `word`, or None when nothing is near enough to be a typing mistake."""
+    # 0.6 is difflib's own default: lower cutoffs propose words that nobody meant.
     found = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.6)
     return found[0] if found else None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 class Event(msgspec.Struct, frozen=True, tag_field="event", omit_defaults=True, gc=False):
     """A fact; `at` is the time at which the shell heard of the fact."""
 
+    # First, so that every line of a log starts with kind and time. Equal to the shell's clock, never to a node's.
     at: int
 
 
@@ -63,6 +64,7 @@ class JobSubmitted(Event, frozen=True, tag="JobSubmitted"):
     """
 
     job: Job
+    # YARN's application masters ask for stages one by one; a plain DAG asks for everything.
     asks: Literal["all", "roots", "asked"] = "all"
     """'all': stages become launchable with the end of their parents. 'asked': only after a JobChanged asks for them.
     'roots': root stages are asked for at once, later stages by JobChanged.
@@ -115,6 +117,7 @@ class ContainerStarted(Event, frozen=True, tag="ContainerStarted"):
     container: int
 
 
+# Separate from ContainerEnded, because the executor lives on: its room is not given back.
 class TaskEnded(Event, frozen=True, tag="TaskEnded"):
     """A task of an executor succeeded after `runtime_ms`; the executor stays with its job."""
 
@@ -190,6 +193,7 @@ class Thought(Event, frozen=True, tag="Thought"):
     job: str
 
 
+# Separate from ContainerExpired, because a refused task was never begun and keeps its attempt.
 class ClaimRefused(Event, frozen=True, tag="ClaimRefused"):
     """A granted container is not to be had, because others were faster: the task waits again, as the same attempt."""
 
@@ -227,6 +231,7 @@ class Rehearsed(Event, frozen=True, tag="Rehearsed"):
     """Remaining time of the job by progress and allocation."""
 
 
+# A fact, because a search stopped by the clock ends elsewhere on another machine, and a replay must agree.
 class SearchEnded(Event, frozen=True, tag="SearchEnded"):
     """The search for the next plan was not completed: a replay takes this outcome instead of searching."""
 
@@ -268,6 +273,7 @@ class SizeEstimated(Event, frozen=True):
     """Source of the estimates."""
 
 
+# A closed union, so that msgspec decodes a line by its tag and refuses every unknown kind.
 AnyEvent = (
     NodeAdded
     | NodeChanged

@@ -86,6 +86,7 @@ def why_waiting(
     # Only the policy knows the line of jobs, and asking costs a walk through the line.
     if Reason.BEHIND_OTHERS in now:
         now[Reason.BEHIND_OTHERS] = _turn(job, policy, view)
+    # In place of the core's own words for the same code: the policy knows its numbers.
     said = policy.why(job, view) if job.waiting else None
     if said is not None:
         now[said[0]] = dict(said[1])
@@ -102,6 +103,7 @@ def reasons_of_state(job: JobState, state: ClusterState, offers: str) -> tuple[F
     for stage in job.stages if job.admitted and not job.cancelled else ():
         found = now if stage.index in job.open else later
         for reason, data in _stage_reasons(job, stage, state, offers).items():
+            # The first stage with a code speaks for it: stages are in order of index, so explanations do not jump.
             found.setdefault(reason, data)
     return now, later
 
@@ -233,6 +235,7 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
     for why, count in excluded.items():
         if why.code is NodeCode.LACKS:
             lacks[why.name] += count
+    # Sorted first, so that equal counts give the same resource in every run.
     scarce = max(sorted(lacks), key=lambda name: lacks[name], default="room")
     return {Reason.NO_ROOM: {"demand": demand, "excluded": _counted(excluded) + nearest, "scarce": scarce}}
 
@@ -261,6 +264,7 @@ def _reservation(job: JobState, stage: StageState, state: ClusterState) -> Found
         name, data = job.spec.stages[stage.index].name, {"nodes": show_nodes(mine), "starts": show_time(mine.starts)}
         return {Reason.HAS_RESERVATION: {"stage": name, **data}}
     there = [reservations.by_node.get(node.id) for node in state.sizes.fitting(stage.size)]
+    # With room of its own the stage waits for its turn, and a reservation would be the wrong reason.
     if reservations.has_room(job, stage) or (other := next(filter(None, there), None)) is None:
         return None
     if job.waits_whole(stage) and not state.sizes.has_room_for_all(stage):
@@ -352,6 +356,7 @@ def _nearest(stage: StageState, rooms: Sequence[Sequence[int]]) -> Sequence[int]
     asked = [r for r, wanted in enumerate(stage.demand) if wanted]
 
     def parts(room: Sequence[int]) -> tuple[float, float]:
+        # Cut at 1: plenty of memory does not make up for a missing CPU.
         there = [min(1.0, room[r] / stage.demand[r]) for r in asked]
         return min(there), sum(there)
 
@@ -403,6 +408,7 @@ def why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str
         return barred
     for code, has in ((NodeCode.TOO_SMALL, node.spec.room), (NodeCode.LACKS, node.free)):
         if not fits(stage.demand, has):
+            # TOO_SMALL before LACKS, because waiting helps against the second alone.
             first, *others = (r for r, wanted in enumerate(stage.demand) if wanted > has[r])
             return NodeRefusal(code, names[first], stage.demand[first], has[first], tuple(names[r] for r in others))
     return NodeRefusal(NodeCode.HAS_ROOM)

@@ -126,6 +126,7 @@ class StageState:
 
     def put_back(self, task: int, attempt: int, *, pilot: bool) -> None:
         """Let a task wait again, to be begun as the given attempt."""
+        # The attempt is part of a task's identity: a late end of an earlier attempt must not count.
         self.attempts[task] = attempt
         if pilot:
             insort(self.pilots, task)
@@ -286,4 +287,6 @@ class NodeState:
         """Number of tasks of the stage able to start here now."""
         if self.draining or stage.size in self.barred:
             return 0
+        # A list, not a generator: `min` of a short list is faster. Never below 0, because foreign use may exceed the
+        # room.
         return max(0, min([free // wanted for wanted, free in zip(stage.demand, self.free, strict=True) if wanted]))

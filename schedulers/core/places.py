@@ -15,6 +15,7 @@ from schedulers.core.fields import Name, written
 from schedulers.core.refusals import NodeCode, NodeRefusal
 from schedulers.core.written import Written
 
+# NoExecute counts as NoSchedule here: evictions of running pods are Kubernetes' own work.
 EFFECTS: Final = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 
 

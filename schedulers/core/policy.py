@@ -159,6 +159,8 @@ class Offer:
         limit: int | None = None,
     ) -> None:
         self._state, self.nodes, self.job, self.stage, self.limit = state, nodes, job, stage, limit
+        # The last answer of `has_room`, and the version of the state then: the scheduler asks, and the policy asks
+        # again before anything has changed.
         self._version, self._room = -1, False  # of the state when room was looked for last, and what was found
 
     def has_room(self) -> bool:
@@ -215,6 +217,7 @@ class JobOffer(Offer):
     def has_room(self) -> bool:
         """See Offer.has_room."""
         job = self._only
+        # Only the sizes of the job count, because the offer is the job's alone.
         fitting = self._state.sizes.fitting
         return self.limit != 0 and any(fitting(job.stages[index].size) for index in job.open)
 
@@ -333,6 +336,7 @@ class ClusterView:
             if offer.nodes is None:
                 return self._state.sizes.fitting(stage.size)
             return [node for node in offer.nodes if self.fits(stage, node)]
+        # An outside scheduler offers the nodes for a single pod; nodes for others are not its to reserve.
         if offer.job is None and reservations.is_due(job, stage):
             return reservations.holding(stage)
         return list(reservations.allowed(job, stage, offer.nodes))
@@ -386,6 +390,7 @@ class ClusterView:
         """Estimated run time of a task of a stage on the node, ms; None without predictor or estimate."""
         if self._predictor is None:
             return None
+        # Times told per node come first: they hold effects that no speed can express.
         told = self._predictor.estimate_on(job, stage, node.spec.id)
         if told is not None:
             return told
@@ -394,6 +399,7 @@ class ClusterView:
 
     def is_told_by_node(self, job: str, stage: int) -> bool:
         """Whether the stage's run time is told per node, and so does not follow from the node's speed."""
+        # Any node will do: a stage's times are told for all nodes or for none.
         node = next(iter(self.nodes), None)
         return (
             node is not None
@@ -444,6 +450,7 @@ class ClusterView:
         total = 0.0
         for stage in job.stages:
             left = stage.tasks - stage.finished
+            # A master runs as long as its job: its time would count the whole job twice.
             if left and not job.spec.stages[stage.index].master:
                 estimate = self.estimate(job.id, stage.index)
                 if estimate is None:
@@ -455,6 +462,7 @@ class ClusterView:
         """The job's rank among equals."""
         if how == "submit":
             return job.seq
+        # Keyed by the job alone, so that a random order is the same at every question and in every replay.
         return job.id if how == "id" else keyed.uniform(self.seed, "tie", job.id)
 
     @property
@@ -530,6 +538,7 @@ _BEFORE: Final[Mapping[str, str]] = {
 def _lacking(policy: type) -> str:
     """A sentence on a member of an ability defined by the class without inheriting the ability; or ''."""
     inherited = {cls.__name__ for cls in policy.__mro__}
+    # Refused at registration: nobody would ever call the method, and the plug-in would silently do less.
     for name, kind in _BEFORE.items():
         if hasattr(policy, name) and kind not in inherited:
             wanted = f"schedulers.core.abilities.{kind}"

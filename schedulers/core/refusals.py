@@ -26,6 +26,7 @@ class NodeCode(enum.StrEnum):
 
     def __new__(cls, code: str, template: str = "") -> NodeCode:
         """A member is its code, as any text is."""
+        # The code alone is the member's text, so that logs and metrics hold no sentences.
         member = str.__new__(cls, code)
         member._value_, member.template = code, template
         return member

@@ -56,6 +56,7 @@ class Entry(msgspec.Struct, Generic[T], frozen=True):
 
     def parameters(self) -> list[Parameter]:
         """Its settings in order of declaration."""
+        # From the JSON schema, so that listings show the very bounds that checking applies.
         fields = msgspec.json.schema(self.params)["$defs"][self.params.__name__]["properties"]
         return [
             Parameter(
@@ -140,6 +141,7 @@ class Registry(Generic[T]):
         """
         settings = dict(spec)
         entry = self.entry(str(settings.pop("kind", "")))
+        # Before msgspec's own check, whose message names neither the nearest setting nor the known ones.
         known = [f.encode_name for f in msgspec.structs.fields(entry.params)]
         for key in settings:
             if key not in known:
@@ -179,6 +181,7 @@ def _mistake(name: object, cls: object) -> str:
     params = getattr(cls, "Params", NoParams)
     if not (isinstance(params, type) and issubclass(params, msgspec.Struct)):
         return "its Params are no msgspec.Struct"
+    # Every class must work with `{kind: NAME}` alone: contract tests and listings make it so.
     if lacking := [field.name for field in msgspec.structs.fields(params) if field.required]:
         return f"settings without a default: {', '.join(lacking)}"
     return ""

@@ -56,6 +56,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     end: int = 0
 
 
+# As an array: a table has hundreds of rows, and the log keeps each table.
 class Row(msgspec.Struct, frozen=True, array_like=True):
     """Remaining time (ms) by allocation, from a progress on; in most plays, and in half of them."""
 
@@ -73,6 +74,7 @@ class Table(msgspec.Struct, frozen=True):
     def at(self, progress: float) -> Row:
         """The row with the largest progress not above the given progress."""
         found = self.rows[0]
+        # A plain loop: the table is asked for a job once per period of the policy.
         for row in self.rows:
             if row.progress > progress:
                 break

@@ -87,6 +87,7 @@ class Round:
         job = state.waiting.get(suggestion.job)
         if offer is None or job is None or offer.limit == 0 or not offer.serves(suggestion.job, suggestion.stage):
             return Outcome(0, Reason.WAITS_FOR_OFFER)
+        # A policy may suggest from a plan older than the last fact, so this is an answer and no error.
         if suggestion.stage not in job.open:
             return Outcome(0, Reason.WAITS_FOR_STAGE)
         stage = job.stages[suggestion.stage]
@@ -163,6 +164,7 @@ class Round:
         if (job.id, stage.index) in reservations.held:
             return Reason.HAS_RESERVATION
         if self.offer is not None and self.offer.job is None and reservations.is_due(job, stage):
+            # Only at the policy's own suggestion: the policy alone decides on the order of jobs.
             decision = reservations.plan(job, stage)
             if decision is not None:
                 self._scheduler.carry_out(decision, self._decisions)
@@ -219,6 +221,7 @@ class Round:
         enough = offer.limit is None or offer.limit >= stage.waiting
         if (among := suggestion.among) is not None:
             nodes = state.nodes.values() if offer.nodes is None else offer.nodes
+            # Counted before anything starts, because a gang started in part would hold its room for nothing.
             rooms = (node.room_for(stage) for node in nodes if node.spec.id in among)
             room = sum(min(1, each) if suggestion.spread else each for each in rooms) >= stage.waiting
         elif state.reservations is not None:
@@ -292,6 +295,7 @@ class Round:
             return node if there and node is not None and node.fits(stage) else None
         fitting: Any
         if suggestion.among is not None:
+            # Sorted: a set has no order, and placers rely on the order of arrival.
             named = sorted((state.nodes[name] for name in suggestion.among if name in state.nodes), key=_by_arrival)
             fitting = [node for node in named if node.fits(stage) and (offer.nodes is None or node in offer.nodes)]
         elif state.reservations is not None and (state.reservations.by_node or offer.nodes is not None):
