@@ -116,6 +116,7 @@ class Containers:
         )
         job.running += 1
         stage.running += 1
+        # After the task counts as running, because a reservation ends with the first start.
         if self.reservations is not None:
             self.reservations.started(job, stage, now)
 

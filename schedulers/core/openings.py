@@ -101,6 +101,7 @@ class Openings:
         takes_ms, began = known[key], container.granted if container.started < 0 else container.started
         if takes_ms is None:
             return now + max(UNKNOWN_MS, now - began)
+        # Never in the past: an estimate that was too short says only that the end is near.
         return max(now, began + round(takes_ms / node.spec.speed))
 
 

@@ -228,6 +228,7 @@ class QueueTree:
 
     def full(self, queue: str, user: str) -> Account | None:
         """The first account to refuse a further job of the user, or None."""
+        # From the leaf up, so that the message names the queue nearest to the job.
         return next((account for account in self.path(queue, user).accounts if account.is_full_of_jobs), None)
 
     def closed(self, queue: str, seq: int) -> str | None:
@@ -335,6 +336,7 @@ def _sum_mistakes(
     given = [child for child in children if child.guaranteed is not None]
     if above is None or not given or (name and len(given) == 1):
         return  # one alone was held against its parent already
+    # Shares alone are compared as shares: rounding to resources could make 50% and 50% exceed the cluster.
     shares = [child.guaranteed for child in given if isinstance(child.guaranteed, float)]
     if isinstance(above, float) and len(shares) == len(given):
         if sum(shares) > above + _NOISE:

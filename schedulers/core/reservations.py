@@ -253,6 +253,7 @@ class Reservations:
         since = waits.since.get(key)
         if since is None or since + waits.after > self.now or key in self.held or not stage.waiting:
             return False
+        # The cheap questions first: the last one looks for room on every node.
         if len(self.by_node) == len(self._nodes) or not self._is_class_due(waits.classes[key]):
             return False
         return self._sizes.at_limit(job, stage) is None and not self.has_room(job, stage)

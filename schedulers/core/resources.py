@@ -63,6 +63,7 @@ def parse_quantity(text: str | int | float) -> Fraction:
     Raises InvalidQuantity for anything refused by Kubernetes, for negative values, and for values too long or too large
     to be meant: numbers of thousands of digits cost seconds, and break every conversion into text.
     """
+    # A bool is an int in Python, but `cpu: true` in a file is a mistake.
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise InvalidQuantity(f"not a quantity: {text!r} (write a number such as 4, 500m, 1.5Gi)")
     if isinstance(text, str) and len(text) > _LONGEST:

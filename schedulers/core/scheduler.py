@@ -343,7 +343,6 @@ class Scheduler:
     def _release_misfits(self, decisions: list[Decision]) -> None:
         """Release idle executors of sizes without waiting tasks, to make room for sizes with waiting tasks."""
         state = self.state
-        # A copy of the list, because a release removes the executor from it.
         for container in list(state.idle.values()):
             if container.size not in state.sizes.active:
                 self.carry_out(Release(container.id), decisions)
@@ -372,7 +371,6 @@ class Scheduler:
             if self._offering is None:
                 return None  # a beat says nothing new when every fact is an occasion
             node = state.nodes.get(event.node)
-            # Beats of unknown nodes come late, after their node was lost.
             return Offer(state, (node,), limit=limit) if node is not None else None
         if isinstance(event, OfferAsked):
             asked = event.nodes
@@ -460,7 +458,6 @@ class Scheduler:
             scheduler.predictor.load(saved["predictor"])
         scheduler.policy.load(saved["policy"], scheduler.view)
         scheduler.decided = saved["decided"]
-        # Only now, so that the state's restoration writes no lines.
         scheduler._log = log
         if log is not None:
             log.header(scheduler.config, data)

@@ -40,6 +40,7 @@ def arrival(
         # Tasks with a single output apart: a `min` per task would double the time, and copies are rare.
         alone = [places[0][1] + took[places[0][0]] for places in outputs.values() if len(places) == 1]
         copied = [min([ended + took[source] for source, ended in made]) for made in outputs.values() if len(made) > 1]
+        # The last input counts: a task starts only with all of its data.
         there = max(there, *alone, *copied)
     return there
 
