@@ -19,6 +19,8 @@ class Admission:
     `tree` holds the queues and their accounts.
     """
 
+    __slots__ = ("_tree", "payers", "pending")
+
     def __init__(self, tree: QueueTree) -> None:
         self._tree = tree
         self.pending: dict[tuple[str, str], dict[str, JobState]] = {}

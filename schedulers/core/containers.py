@@ -30,6 +30,24 @@ ABORTED: Final = -100
 class Containers:
     """The containers of one cluster: room held on nodes, task and account of each."""
 
+    __slots__ = (
+        "_admission",
+        "_copies",
+        "_counts",
+        "_doubt",
+        "_jobs",
+        "_nodes",
+        "_queues",
+        "_sizes",
+        "_touch",
+        "_work",
+        "by_number",
+        "idle",
+        "moving",
+        "reservations",
+        "used",
+    )
+
     def __init__(self, nodes: ClusterNodes, work: Work, copies: TaskCopies | None) -> None:
         self._nodes, self._work, self._copies = nodes, work, copies
         self._jobs, self._sizes, self._admission = work.jobs, work.sizes, work.admission

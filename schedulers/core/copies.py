@@ -36,6 +36,8 @@ class TaskCopies:
     `settings` limits the number of copies and says whether late copies run on or end.
     """
 
+    __slots__ = ("_unneeded", "leaving", "live", "settings")
+
     def __init__(self, settings: Copies) -> None:
         self.settings = settings
         self.live: dict[Key, Group] = {}

@@ -15,6 +15,9 @@ from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState,
 class Executors(Containers):
     """The containers of a cluster, some of them executors."""
 
+    # Empty: without a list of its own, a subclass gives its instances a dict after all.
+    __slots__ = ()
+
     def task_ended(self, event: TaskEnded) -> str | None:
         """A task is done, and its executor is idle."""
         container = self.by_number.get(event.container)

@@ -25,6 +25,7 @@ class Holds:
         """Jobs with a possibly changed reason since the last `report`."""
         self._asked = Reason.WAITS_FOR_RETRY if offers == "thought" else Reason.WAITS_FOR_ASK
         self._passed_by = PASSED_BY[offers]
+        # Workers with queues of their own have no nodes in this sense, and say their own reason.
         self._no_room = no_room if no_room is not None else self._reason_of_nodes
 
     def report(self, decisions: list[Decision]) -> None:

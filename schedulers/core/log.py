@@ -125,6 +125,7 @@ class Log:
         self._hash.update(encoded)
         if self._write is not None:
             if self._only_decisions:
+                # Encoded a second time: the hash is over all lines, whatever part of them is written.
                 kept = [line for line in self._pending if isinstance(line, Decision | Header)]
                 encoded = self._encode_lines(kept)
             if encoded:

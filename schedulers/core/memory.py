@@ -137,4 +137,5 @@ def _load_queues(state: ClusterState, saved: _Saved) -> None:
             state.admission.wait(job)
     state.recount()
     for size in state.sizes.bounds:
+        # Asked for its note alone: a sleeping reader must be woken when the limit is left.
         state.sizes.admits(size)  # notes those that are at a limit

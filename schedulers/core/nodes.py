@@ -22,6 +22,8 @@ class ClusterNodes:
     width: length of vectors. tree: queues, whose shares follow the capacity.
     """
 
+    __slots__ = ("_counts", "_sizes", "_tree", "_width", "by_id", "capacity", "foreign")
+
     def __init__(self, width: int, counts: Counts, tree: QueueTree, sizes: Sizes) -> None:
         self._width, self._counts, self._tree, self._sizes = width, counts, tree, sizes
         self.by_id: dict[str, NodeState] = {}

@@ -40,6 +40,8 @@ class Openings:
     one_node: nodes are offered singly, so that a gang starts on a single node or not at all.
     """
 
+    __slots__ = ("_containers", "_estimate", "_sizes", "one_node")
+
     def __init__(
         self, containers: Mapping[int, ContainerState], sizes: Sizes, estimate: Estimate, *, one_node: bool
     ) -> None:

@@ -245,6 +245,23 @@ class Anything(Offer):
 class ClusterView:
     """A policy's view of the cluster. Everything reached through the view is read-only for the policy."""
 
+    __slots__ = (
+        "_changes",
+        "_predictor",
+        "_state",
+        "capacity",
+        "changed",
+        "containers",
+        "has_executors",
+        "jobs",
+        "nodes",
+        "queues",
+        "resources",
+        "seed",
+        "tree",
+        "waiting",
+    )
+
     def __init__(self, state: ClusterState, predictor: Informed | None, seed: int) -> None:
         self._state, self._predictor, self.seed = state, predictor, seed
         # Bound once to the state's own objects: policies read them for every task, and a property is a call.

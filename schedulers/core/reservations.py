@@ -41,6 +41,25 @@ class Reservations:
     single node or not at all.
     """
 
+    __slots__ = (
+        "_containers",
+        "_counts",
+        "_estimate",
+        "_jobs",
+        "_journal",
+        "_known",
+        "_known_at",
+        "_nodes",
+        "_openings",
+        "_sizes",
+        "_waits",
+        "by_node",
+        "held",
+        "kept",
+        "made",
+        "now",
+    )
+
     def __init__(
         self,
         after: int,

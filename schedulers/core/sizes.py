@@ -63,6 +63,27 @@ class Sizes:
     left a limit.
     """
 
+    __slots__ = (
+        "_answers",
+        "_at_limit",
+        "_changes",
+        "_ever",
+        "_hear_woken",
+        "_lists",
+        "_matches",
+        "_most",
+        "_numbers",
+        "_tree",
+        "active",
+        "bounds",
+        "demands",
+        "groups",
+        "nodes",
+        "places",
+        "turns",
+        "waiting",
+    )
+
     def __init__(self, tree: QueueTree, woke: Callable[[int], None]) -> None:
         self._tree, self._hear_woken = tree, woke
         self.turns = 0

@@ -24,6 +24,8 @@ class Waits:
     after: ms without room until a stage is due. journal: jobs with possibly changed open stages.
     """
 
+    __slots__ = ("_changes", "_jobs", "_open", "after", "by_class", "classes", "served", "since")
+
     def __init__(self, after: int, jobs: Mapping[str, JobState], journal: Journal) -> None:
         self.after, self._jobs, self._changes = after, jobs, journal.orders.cursor()
         self.since: dict[Key, int] = {}

@@ -34,6 +34,21 @@ class Work:
     admission: jobs let in. sizes: counts of waiting tasks. journal: hears of changes.
     """
 
+    __slots__ = (
+        "_width",
+        "admission",
+        "counts",
+        "doubt",
+        "finished",
+        "jobs",
+        "links",
+        "parted",
+        "sizes",
+        "touch",
+        "tree",
+        "waiting",
+    )
+
     def __init__(
         self, width: int, admission: Admission, sizes: Sizes, tree: QueueTree, journal: Journal, counts: Counts
     ) -> None:
