@@ -40,7 +40,7 @@ def ability(policy: object, kind: type[K]) -> K | None:
     return None
 
 
-# -- what a policy does -----------------------------------------------------------------------------
+# -- acts of a policy -------------------------------------------------------------------------------
 
 
 class Preempts(Ability):
@@ -150,7 +150,7 @@ class OrdersAhead(Ability):
     """Whether the order holds until the start of the tasks: no start changes the order."""
 
 
-# -- what a policy needs or refuses (schedulers/core/compatible.py) -----------------------------------
+# -- needs and refusals of a policy (schedulers/core/compatible.py) -----------------------------------
 
 
 class NeedsCopies(Copies):

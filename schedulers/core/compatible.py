@@ -71,7 +71,7 @@ def _is_assigner(setup: Setup) -> bool:
     return has_lines({"kind": setup.placement})
 
 
-#: Of each key the first row that applies is said. Rows of one key are in the order in which they are looked at.
+#: The first matching row of each key is said; rows of a key stand in the order of the checks.
 RULES: Final = (
     Rule(
         "predictor",

@@ -223,7 +223,7 @@ class Containers:
         node = self._nodes.by_id.get(event.node)
         if node is None:
             return "unknown"
-        node.draining = False  # so that its last container does not take it away before its turn
+        node.draining = False  # so that the end of its last container does not remove the node too early
         # By number: the order must not depend on the way to this state (a log, a snapshot).
         for number in sorted(node.containers):
             self.end(self.by_number[number], ABORTED, 0, event.at)

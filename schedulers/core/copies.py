@@ -16,7 +16,7 @@ from schedulers.core.model import Copies
 
 Key = tuple[str, int, int]
 Containers = Mapping[int, ContainerState]
-#: The rule of a Preempt that ends a copy which nobody needs any more.
+#: The rule of a Preempt of a copy no longer needed.
 COPY: Final = "copy"
 
 
@@ -54,7 +54,7 @@ class TaskCopies:
             return False
         made, there = (stage.outputs or {}).get(task, ()), of_task(containers, job, stage, task)
         if not made and all(container.copy for container in there):
-            return False  # it is done, and nobody takes its output
+            return False  # the task is done, and no child takes its output
         where = {*(place for place, _ in made), *(container.node for container in there)}
         return node not in where and len(made) + len(there) < self.settings.max
 

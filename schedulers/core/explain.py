@@ -114,7 +114,7 @@ def in_order(now: Found, later: Found) -> tuple[WaitReason, ...]:
 
 
 Found = dict[Reason, dict[str, Any]]
-#: Why a job waits for which there is room, by what is on offer when (`SchedulerConfig.offers`).
+#: The reason of a job with room to wait, by the kind of offers (`SchedulerConfig.offers`).
 PASSED_BY: Final = {
     "heartbeat": Reason.WAITS_FOR_OFFER,
     "event": Reason.BEHIND_OTHERS,

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-#: Key of what `written` says inside `msgspec.Meta.extra`.
+#: Key of the annotations of `written` inside `msgspec.Meta.extra`.
 WRITTEN: Final = "written"
 
 
@@ -39,7 +39,7 @@ Interval = Annotated[int, written("interval")]
 Rate = Annotated[int, written("rate")]
 #: Some text.
 Name = Annotated[str, written(min_length=1)]
-#: At least 1, and at most what any cluster or workload has.
+#: At least 1, and at most the count in any cluster or workload.
 Count = Annotated[int, written(ge=1, le=10_000_000)]
 Probability = Annotated[float, written(ge=0, le=1)]
 Positive = Annotated[float, written(gt=0)]

@@ -12,9 +12,9 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T", str, int)
 
-#: So many entries are kept at least before what everybody has read, and repetitions, are dropped.
+#: Number of entries kept before entries read by all, and repetitions, are dropped.
 LENGTH: Final = 1 << 14
-#: So many different ids may be unread. After that those of what is gone are dropped.
+#: Number of different unread ids kept before ids without a live object are dropped.
 UNREAD: Final = 100_000
 
 

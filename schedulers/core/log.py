@@ -21,7 +21,7 @@ from schedulers.core.model import Copies
 from schedulers.core.written import Written
 
 FORMAT: Final = 2
-#: Format 1 wrote what is at its default, too.
+#: Format 1 wrote fields at their default, too.
 READABLE: Final = (1, FORMAT)
 _CHUNK: Final = 1 << 12
 

@@ -138,4 +138,4 @@ def _load_queues(state: ClusterState, saved: _Saved) -> None:
     state.recount()
     for size in state.sizes.bounds:
         # Asked for its note alone: a sleeping reader must be woken when the limit is left.
-        state.sizes.admits(size)  # notes those that are at a limit
+        state.sizes.admits(size)  # notes sizes at a limit

@@ -147,7 +147,7 @@ class Job(Written, frozen=True, kw_only=True):
         return max(stage.tasks for stage in self.stages)
 
 
-#: Speeds of nodes beyond these are a mistake: run times are whole milliseconds that a log can hold.
+#: Bounds of node speeds; beyond them, run times would not be whole milliseconds of a size fit for a log.
 SLOWEST: Final = 1e-3
 FASTEST: Final = 1e3
 

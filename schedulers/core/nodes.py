@@ -110,7 +110,7 @@ class ClusterNodes:
         if len(vector) != self._width:
             raise InvalidTransition(f"{what} has {len(vector)} resources, not {self._width}")
 
-    # -- what others hold -----------------------------------------------------------------------
+    # -- foreign use ----------------------------------------------------------------------------
 
     def observed(self, event: ContainerObserved) -> str | None:
         """Take in foreign use of a node, by a pod or daemon of somebody else; None: the use is over."""

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from schedulers.core.live import ContainerState, JobState, NodeState, StageState
     from schedulers.core.sizes import Sizes
 
-#: A task without an estimate is expected to run as long again as it has run, and at least this long (ms).
+#: A task without an estimate is expected to run as long again as so far, and at least for this time (ms).
 UNKNOWN_MS: Final = 60_000
 
-#: ms that a task of a stage (job and index) takes at node speed 1, or None.
+#: Run time (ms) of a task of a stage (job and index) at node speed 1, or None.
 Estimate = Callable[[str, int], float | None]
 #: What was asked of an `Estimate` while one plan is made.
 _Known = dict[tuple[str, int], float | None]

@@ -21,9 +21,9 @@ class Placer(ABC):
     """Base of all placers. `seed` is for a seeded tie-break."""
 
     Params: type[msgspec.Struct] = NoParams
-    #: Whether it assigns tasks to nodes ahead of time.
+    #: Whether the placer assigns tasks to nodes ahead of time.
     assigns = False
-    #: Whether, set as it is, it copies tasks where copies are allowed.
+    #: Whether the placer, with its settings, copies tasks where copies are allowed.
     copies = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:

@@ -161,7 +161,7 @@ class Offer:
         self._state, self.nodes, self.job, self.stage, self.limit = state, nodes, job, stage, limit
         # The last answer of `has_room`, and the version of the state then: the scheduler asks, and the policy asks
         # again before anything has changed.
-        self._version, self._room = -1, False  # of the state when room was looked for last, and what was found
+        self._version, self._room = -1, False
 
     def has_room(self) -> bool:
         """Whether any launchable task of any job fits the rest of the offer."""
@@ -532,7 +532,7 @@ class Policy(ABC):
         """Takes over the data of `dump`, with the state already restored."""
 
 
-#: By what a policy set or defined before abilities were classes: the ability. Its name, for abilities import this file.
+#: The ability for each flag and hook of older policies. By name, because `abilities` imports this file.
 _BEFORE: Final[Mapping[str, str]] = {
     "runs_executors": "OneTaskEach",
     "reserves": "KeepsNodes",

@@ -24,7 +24,7 @@ class Estimate(msgspec.Struct, frozen=True):
     """Source: `oracle`, `history:job_name`, `pilots:2`, `posterior`, `default`."""
 
 
-#: Finished tasks of a stage that say as much as the estimate made before any of them.
+#: Number of finished tasks with the same weight as the estimate made before them.
 _WORTH: Final = 2
 
 
@@ -66,9 +66,9 @@ class Predictor:
     """
 
     Params: type[msgspec.Struct] = NoParams
-    #: Whether a shell that knows true run times tells them before each job (event Estimated). For bounds only.
+    #: Whether a shell with true run times tells them before each job (event Estimated). For bounds only.
     told_truth = False
-    #: Whether what it says of a job changes only when it is told of this job, so that tasks need not be reported to it.
+    #: Whether estimates of a job change only by facts on the whole job, so that single tasks need not be reported.
     stays = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:

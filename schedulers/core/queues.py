@@ -18,9 +18,9 @@ from schedulers.core.errors import InvalidQueue
 from schedulers.core.model import Limit, Queue
 from schedulers.core.resources import Resources, Vector, show_steps
 
-#: A component of a limit that limits nothing.
+#: A component of a limit without effect.
 UNLIMITED: Final = -1
-#: Characters of a share as it is written.
+#: Largest number of characters of a written share.
 _LONGEST_SHARE: Final = 32
 #: Floating-point noise of a share times a capacity: 0.29 of 100 is 29.
 _NOISE: Final = 1e-9
@@ -131,7 +131,7 @@ class QueueTree:
         found: dict[str, list[str]] = {}
         for name in self.queues:
             way = self.up(name)
-            # A queue of a cycle hangs off the root: whoever walks down must come past it.
+            # A queue of a cycle counts as a child of the root, so that a walk from the root reaches every queue.
             parent = way[1] if len(way) > 1 and self.queues[way[-1]].parent not in way else ""
             found.setdefault(parent, []).append(name)
         return found
@@ -258,7 +258,7 @@ def parse_limit(value: str | float | Mapping[str, Any] | None, resources: Resour
     if value is None:
         return None
     if isinstance(value, Mapping):
-        steps = resources.capacity(value)  # refuses names that the cluster does not have
+        steps = resources.capacity(value)  # refuses names unknown to the cluster
         return tuple(s if n in value else unnamed for n, s in zip(resources.names, steps, strict=True))
     return parse_share(value)
 

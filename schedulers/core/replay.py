@@ -143,7 +143,7 @@ class Replay(Generic[D]):
             raise CorruptLog(1, f"a log of format {header.format}; this program reads formats up to {FORMAT}")
         self._recorded.append(line)
         if header.snapshot is not None:
-            # Snapshots are kept by a brain, which is one scheduler.
+            # Only a brain keeps snapshots, and a brain is a single scheduler.
             return cast(D, Scheduler.restore(header.snapshot, log=self._log))
         made: D = self._make(header.config, log=self._log)
         return made

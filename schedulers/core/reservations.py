@@ -90,7 +90,7 @@ class Reservations:
         self._known: dict[int, list[tuple[NodeState, float]]] = {}  # see `_takers`, while the state is of this version
         self._known_at = -1
 
-    # -- what the state tells -------------------------------------------------------------------
+    # -- told by the state ----------------------------------------------------------------------
 
     def look(self, now: int, *, of_nodes: bool) -> None:
         """Take in a fact: some stages wait from now on, and some reservations are over."""
@@ -159,7 +159,7 @@ class Reservations:
             for node, tasks in nodes
         )
 
-    # -- who may start where --------------------------------------------------------------------
+    # -- places to start ------------------------------------------------------------------------
 
     def takes(self, node: NodeState, job: JobState, stage: StageState) -> bool:
         """Whether a node with room takes a task of the stage: not reserved for other stages, or by backfill."""
@@ -185,9 +185,9 @@ class Reservations:
         tasks = dict(there.nodes)[node.spec.id]
         if all(free - wanted >= tasks * k for free, wanted, k in zip(node.free, demand, kept, strict=True)):
             return math.inf
-        if there.guessed:  # it may start long before `starts`, and nobody else's task should be in its way then
+        if there.guessed:  # the stage may start long before `starts`, and its room must be free then
             return -math.inf
-        # When what ran there at first is over, nothing but backfill is in the way: estimates may have been too long.
+        # Once the containers older than the reservation are over, only backfill is in the way: estimates were too long.
         made = self.made[there.job, there.stage]
         return there.starts if any(self._containers[number].granted < made for number in node.containers) else -math.inf
 
@@ -264,7 +264,7 @@ class Reservations:
             nodes = ()
         return (node for node in nodes if self.takes(node, job, stage))
 
-    # -- who is due -----------------------------------------------------------------------------
+    # -- due stages ----------------------------------------------------------------------------
 
     def is_due(self, job: JobState, stage: StageState) -> bool:
         """Whether the stage has waited so long without room that its suggestion is to reserve nodes."""
@@ -301,7 +301,7 @@ class Reservations:
                 dues.append(more)
         return min(dues, default=None)
 
-    # -- which nodes ----------------------------------------------------------------------------
+    # -- nodes ------------------------------------------------------------------------------------
 
     def _free(self) -> list[NodeState]:
         """Nodes without a reservation."""

@@ -108,7 +108,7 @@ class Round:
         containers = self._start(job, stage, suggestion, offer, wanted)
         if not containers:
             return Outcome(0, self._reserve(job, stage, self._why_none(job, stage, ready)))
-        # No room stays said while the job is served piecemeal (no oscillation), unless a limit is what stops it now.
+        # NO_ROOM stays said while the job is served piecemeal (no oscillation), unless a limit stops the job now.
         if job.hold is not Reason.NO_ROOM or (
             stage.size in state.sizes.bounds and state.sizes.at_limit(job, stage) is not None
         ):

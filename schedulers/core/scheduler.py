@@ -90,7 +90,7 @@ class Scheduler:
         # Without a predictor and executors the end of a container is a fact like any other.
         teaches = self.predictor is not None or config.executors
         self._learns = {kind: learn for kind, learn in _LEARNS.items() if teaches or kind is not ContainerEnded}
-        # Whether nobody learns from a task after which its executor goes on with its stage.
+        # Fast path: without a predictor of tasks, an executor simply takes the next task of its stage.
         self._goes_on = self.predictor is None or self.predictor.stays
         self.rounds: list[RoundRecord] = []
         self.decided = 0
@@ -108,8 +108,8 @@ class Scheduler:
         self._take_note = None if remembers is None else remembers.take_note
         self._searches, self._urges = ability(policy, Searches), ability(policy, Urges)
         self._decides = ability(policy, DecidesInCycles)
-        self._was_due = False  # the policy, before it heard the fact at hand
-        # Those that keep books of their own, or follow a plan, would not know what was started past them.
+        self._was_due = False  # `due` of the policy before the present fact
+        # Policies with books or a plan of their own would not know of tasks started past them.
         self._completes_gangs = not (ability(policy, KeepsNodes) or self.config.executors)
 
     # -- the loop -------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Scheduler:
         """Let the policy suggest until it has no further suggestion."""
         assert round_.offer is not None
         if self.state.work.parted and self._completes_gangs and round_.offer.job is None:
-            # Before all others, whatever the policy's order: what runs of them holds its room for nothing till then.
+            # Before all other jobs: the running members of a parted gang hold their room for nothing.
             for job, stage in self.state.work.parted_gangs():
                 round_.suggest(Suggestion(job.id, stage.index, count=stage.waiting))
         suggestions = self.policy.schedule(self.view, round_.offer)
@@ -508,9 +508,9 @@ _OFFERING: Final[dict[str, frozenset[type[Event]] | None]] = {
     "event": None,
     "thought": frozenset({Thought}),
 }
-#: Facts that need not stand in the log when nothing came of them.
+#: Facts left out of the log when they had no consequence.
 _PASSING: Final = frozenset({Heartbeat, Tick})
-#: Facts that teach the predictor or change who waits, each with its own hearing.
+#: Facts that teach the predictor or change the waiting jobs, each with a method of its own.
 _LEARNS: Final[dict[type[Event], Callable[[Scheduler, Any, list[Decision]], bool]]] = {
     JobSubmitted: Scheduler._hear_job,
     JobCancelled: Scheduler._hear_cancel,

@@ -19,7 +19,7 @@ from schedulers.core.resources import Vector, fits
 if TYPE_CHECKING:
     from schedulers.core.live import JobState, NodeState, StageState
 
-#: Changes of nodes remembered for the lists of fitting nodes before these are made anew.
+#: Changes of nodes remembered for the lists of fitting nodes before all lists are made anew.
 CHANGES: Final = 100_000
 
 
@@ -103,15 +103,15 @@ class Sizes:
         self.active: dict[int, None] = {}
         """Sizes with launchable tasks; from `waiting`."""
         self._numbers: dict[tuple[Vector, Places, Group | None], int] = {}  # from demands, places and groups
-        self._at_limit: dict[int, None] = {}  # sizes that were found to be at a limit
+        self._at_limit: dict[int, None] = {}  # sizes found at a limit
         self._lists: dict[int, _List] = {}  # from free room and barred sizes of all nodes, for each size asked about
-        self._changes: list[int] = []  # indexes of the nodes whose room has changed, oldest first
-        self._answers: dict[int, tuple[int, bool]] = {}  # the last of `could_place` by node, and when that was
+        self._changes: list[int] = []  # indexes of nodes with changed room, oldest first
+        self._answers: dict[int, tuple[int, bool]] = {}  # by node the last answer of `could_place`, and its version
         self._matches: dict[int, int] = {}  # how many nodes let a size in; from their labels and taints
         self._ever: dict[int, bool] = {}  # whether a size fits some node when empty; from the nodes' room and labels
         self._most: dict[int, int] = {}  # how many tasks of a size all nodes hold when empty; from the same
 
-    # -- which sizes there are ------------------------------------------------------------------
+    # -- the sizes ------------------------------------------------------------------------------
 
     def number(self, demand: Vector, places: Places, group: Group | None) -> int:
         """The number of a size, a new number if need be."""
@@ -178,7 +178,7 @@ class Sizes:
             return True
         for account in self.bounds[size]:
             if not account.takes(self.demands[size]):
-                self._at_limit[size] = None  # so that whoever sleeps is woken when this changes
+                self._at_limit[size] = None  # so that sleeping readers are woken when the limit is left
                 return False
         return True
 

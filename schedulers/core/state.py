@@ -66,7 +66,7 @@ __all__ = [
     "StageState",
 ]
 
-#: Facts after which a node may take less than before.
+#: Facts that may lower the room of a node.
 _OF_NODES: Final = frozenset({NodeAdded, NodeChanged, NodeLost, NodeRemoved, ContainerObserved, OthersSeen})
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Job and stage.
 Key = tuple[str, int]
-#: A size, and whether it is that of a gang's tasks: who waits for the same.
+#: A size, and whether a gang waits for the size: stages of a class wait for the same room.
 Class = tuple[int, bool]
 
 
@@ -76,7 +76,7 @@ class Waits:
             if not self.by_class[mine]:
                 del self.by_class[mine]
 
-    # -- who is due -----------------------------------------------------------------------------
+    # -- due stages ----------------------------------------------------------------------------
 
     def due_stages(self, each: Class, now: int) -> Iterable[Key]:
         """Stages of a class waiting for `after` or longer, the longest wait in front."""

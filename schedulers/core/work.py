@@ -189,7 +189,7 @@ class Work:
         self.links = event.links
         return None
 
-    # -- what is said of jobs -------------------------------------------------------------------
+    # -- estimates and reasons ------------------------------------------------------------------
 
     def pilots_named(self, event: PilotsNamed) -> None:
         """Set some tasks of a job apart to run first, so that its size is learned from them."""

@@ -117,7 +117,7 @@ class Around(Policy, MindsQueues, TellsTurn):
             placed = placed or outcome.placed > 0
             narrowed.limit = offer.limit
             try:
-                # It must hear the outcome, even when what it says then is not asked for any more.
+                # The policy inside must hear the outcome, even when its next suggestion is not wanted any more.
                 suggestion = suggestions.send(outcome)
             except StopIteration:
                 break
@@ -132,7 +132,7 @@ class Around(Policy, MindsQueues, TellsTurn):
         job = view.waiting.get(suggestion.job)
         if job is None or not narrowed.admits(job):
             return Outcome(0, Reason.OVER_SHARE)
-        # One task at a time, for each changes whose turn it is.
+        # A single task at a time, because each start may change the turn.
         outcome = yield msgspec.structs.replace(suggestion, count=1)
         if outcome.placed:
             self.started(job, job.stages[suggestion.stage], outcome.placed, view)

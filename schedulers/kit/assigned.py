@@ -90,7 +90,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
 
     #: Whether tasks are assigned as soon as all their parents are; False: once their parents are done.
     ahead = True
-    #: Whether copies are made as they were laid out; False: only those that are still of use by then.
+    #: Whether copies are made as planned; False: only copies still of use at their turn.
     follows = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
@@ -100,7 +100,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         self._gathers = False  # whether facts are gathered for a cycle
         self._sizes: dict[str, float | None] = {}  # by job, its size when its tasks were assigned
         self._short: dict[str, None] = {}  # jobs that may have tasks to be assigned
-        self._stuck: dict[str, None] = {}  # jobs with tasks that fit no node that is there
+        self._stuck: dict[str, None] = {}  # jobs with tasks too large for every node
         self._rates: Rates = {}
         self._glance: Forecast | None = None  # of what runs, for copies that wait
         self._partial: Forecast | None = None  # likewise, of the tasks that are copied alone
@@ -108,7 +108,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
     def offered(self, offers: str) -> None:
         """How nodes are offered, as in SchedulerConfig; said once, before anything is heard."""
         self._gathers, self.one_node = offers == "cycle", offers == "heartbeat"
-        if self.one_node:  # who is late may go to a node that beats later, so nodes are offered again
+        if self.one_node:  # late tasks may go to a node with a later beat, so nodes are offered again
             self.triggers = Triggers(every_offer=True)
 
     @abstractmethod

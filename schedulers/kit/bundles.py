@@ -109,9 +109,9 @@ class Room:
 
 #: Whether a candidate that fits enters the bundle.
 Admit = Callable[[Candidate, Room], bool]
-#: Whether what was found is enough, so that the pass stops.
+#: Whether the candidates found are enough, so that the pass stops.
 Enough = Callable[[Sequence[Candidate], Room], bool]
-#: Which of the candidates start, in this order; the policy asks again for what is left. One may be named repeatedly.
+#: Candidates to start, in order, repetitions allowed; the policy asks again with the candidates left.
 #: The last argument is the score of each.
 Pick = Callable[[Sequence[Candidate], Room, Sequence[float]], Sequence[Candidate]]
 

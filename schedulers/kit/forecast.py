@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from schedulers.kit.lines import Turn
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-#: By node, and whether it is gone, the rates from it that there are, and which of them holds to each node.
+#: By (node, is gone): the distinct rates from the node, and the index among them for each target node.
 Rates: TypeAlias = dict[tuple[str, bool], tuple[list[int | None], npt.NDArray[np.intp]]]
 
 
@@ -87,7 +87,7 @@ class Forecast:
         self.nodes: list[NodeState] = [node for node in view.nodes.values() if not node.draining]
         self.column = {node.id: column for column, node in enumerate(self.nodes)}
         self._rooms = [empty(node) for node in self.nodes]
-        #: Per node when what is held changes: (time, 0 for an end or 1 for a start, demand), in order.
+        #: Per node the changes of held room: (time, 0 for an end or 1 for a start, demand), in order.
         self._held: list[list[tuple[float, int, Vector]]] = [[] for _ in self.nodes]
         self._free: dict[int, Floats] = {}
         self._times: dict[tuple[str, int], Floats] = {}
@@ -267,7 +267,7 @@ class Forecast:
 
     def _rates_of(self, source: str) -> tuple[list[int | None], npt.NDArray[np.intp]]:
         """The distinct rates from a node, and the index among them for each node."""
-        there = self._view.nodes.get(source)  # of one that is gone, the rack is not known
+        there = self._view.nodes.get(source)  # the rack of a node that is gone is unknown
         known = self._rates.get((source, there is None))
         if known is None:
             links = self._view.links

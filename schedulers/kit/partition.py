@@ -152,7 +152,7 @@ class _Division:
 
     def _soon(self, job: JobState) -> int:
         """How many more executors could wait for the job's next stages."""
-        # A job of which nothing runs opens no stage by itself: what it holds may block what it waits for.
+        # A job without running tasks opens no stage by itself: its executors may block the tasks it waits for.
         return max(0, to_start(job) - job.waiting - self.held[job.id]) if job.running else 0
 
     def _go_on(self, job: JobState, idle: list[ContainerState]) -> _Steps:
@@ -200,7 +200,7 @@ class _Division:
             if not (there or room):
                 break
             if mine is not None and ahead:
-                placed = 1  # it is where it should wait
+                placed = 1  # the executor waits at its job already
             elif room:
                 count = int(min(want - got, room))
                 placed = (yield Suggestion(job.id, stage.index, count=count, ahead=ahead)).placed

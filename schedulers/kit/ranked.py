@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from schedulers.core.model import Links
     from schedulers.core.state import JobState, NodeState, StageState
 
-#: Ranks are means of floats: what they have in common beyond so many digits is chance.
+#: Digits of a rank that count: ranks are means of floats, and further digits are noise.
 _DIGITS = 9
 #: (parent, child, ms)
 Transfer: TypeAlias = tuple[int, int, float]

@@ -321,7 +321,7 @@ class Posterior(Predictor):
         if m > 1:
             variance = sum((ms - mean) ** 2 for ms in values) / (m - 1)
             noise = (_STRENGTH * noise + (m - 1) * math.log1p(variance / mean**2)) / (_STRENGTH + m - 1)
-        # The mean of m log-normal run times: ln(mean) has about this variance, and lies half of it too low.
+        # The mean of m log-normal run times: ln(mean) has about this variance, and lies too low by half the variance.
         doubt = max(_LEAST_VARIANCE, math.log1p(math.expm1(noise) / m))
         evidence = math.log(mean) + doubt / 2
         parts = weigh(self._parts(prior), evidence, doubt) if prior.known else [(1.0, evidence, math.sqrt(doubt))]
