@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -56,6 +57,7 @@ class _List(msgspec.Struct, eq=False):
     seen: int
 
 
+@dataclass(slots=True, eq=False)
 class Sizes:
     """All sizes by number, and the nodes with room for each.
 
@@ -63,53 +65,40 @@ class Sizes:
     left a limit.
     """
 
-    __slots__ = (
-        "_answers",
-        "_at_limit",
-        "_changes",
-        "_ever",
-        "_hear_woken",
-        "_lists",
-        "_matches",
-        "_most",
-        "_numbers",
-        "_tree",
-        "active",
-        "bounds",
-        "demands",
-        "groups",
-        "nodes",
-        "places",
-        "turns",
-        "waiting",
-    )
-
-    def __init__(self, tree: QueueTree, woke: Callable[[int], None]) -> None:
-        self._tree, self._hear_woken = tree, woke
-        self.turns = 0
-        """How often a size became active, or was not any more, or left a limit."""
-        self.nodes: dict[int, NodeState] = {}
-        """The cluster's nodes by index, in order of arrival."""
-        self.demands: list[Vector] = []
-        """Demand of a task, by size."""
-        self.places: list[Places] = []
-        """Where its tasks may run, by size."""
-        self.groups: list[Group | None] = []
-        """Group with the same limits, by size; None without limits."""
-        self.bounds: dict[int, tuple[Account, ...]] = {}
-        """The accounts limiting each size with a limit; from `groups` and the tree."""
-        self.waiting: list[int] = []
-        """Launchable tasks of each size; from the waiting tasks of all open stages."""
-        self.active: dict[int, None] = {}
-        """Sizes with launchable tasks; from `waiting`."""
-        self._numbers: dict[tuple[Vector, Places, Group | None], int] = {}  # from demands, places and groups
-        self._at_limit: dict[int, None] = {}  # sizes found at a limit
-        self._lists: dict[int, _List] = {}  # from free room and barred sizes of all nodes, for each size asked about
-        self._changes: list[int] = []  # indexes of nodes with changed room, oldest first
-        self._answers: dict[int, tuple[int, bool]] = {}  # by node the last answer of `could_place`, and its version
-        self._matches: dict[int, int] = {}  # how many nodes let a size in; from their labels and taints
-        self._ever: dict[int, bool] = {}  # whether a size fits some node when empty; from the nodes' room and labels
-        self._most: dict[int, int] = {}  # how many tasks of a size all nodes hold when empty; from the same
+    _tree: QueueTree
+    _hear_woken: Callable[[int], None]
+    turns: int = 0
+    """How often a size became active, or was not any more, or left a limit."""
+    nodes: dict[int, NodeState] = field(default_factory=dict)
+    """The cluster's nodes by index, in order of arrival."""
+    demands: list[Vector] = field(default_factory=list)
+    """Demand of a task, by size."""
+    places: list[Places] = field(default_factory=list)
+    """Where its tasks may run, by size."""
+    groups: list[Group | None] = field(default_factory=list)
+    """Group with the same limits, by size; None without limits."""
+    bounds: dict[int, tuple[Account, ...]] = field(default_factory=dict)
+    """The accounts limiting each size with a limit; from `groups` and the tree."""
+    waiting: list[int] = field(default_factory=list)
+    """Launchable tasks of each size; from the waiting tasks of all open stages."""
+    active: dict[int, None] = field(default_factory=dict)
+    """Sizes with launchable tasks; from `waiting`."""
+    # From demands, places and groups.
+    _numbers: dict[tuple[Vector, Places, Group | None], int] = field(default_factory=dict)
+    # Sizes found at a limit.
+    _at_limit: dict[int, None] = field(default_factory=dict)
+    # From free room and barred sizes of all nodes, for each size asked about.
+    _lists: dict[int, _List] = field(default_factory=dict)
+    # Indexes of nodes with changed room, oldest first.
+    _changes: list[int] = field(default_factory=list)
+    # By node the last answer of `could_place`, and its version.
+    _answers: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    # How many nodes let a size in; from their labels and taints.
+    _matches: dict[int, int] = field(default_factory=dict)
+    # Whether a size fits some node when empty; from the nodes' room and labels.
+    _ever: dict[int, bool] = field(default_factory=dict)
+    # How many tasks of a size all nodes hold when empty; from the same.
+    _most: dict[int, int] = field(default_factory=dict)
 
     # -- the sizes ------------------------------------------------------------------------------
 
