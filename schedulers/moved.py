@@ -32,7 +32,7 @@ _OLD, _NEW = "schedulers.core.", "schedulers.kit."
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds a moved module under its old name; asked last, so that nothing that is there is found more slowly."""
+    """Finds a moved module under its old name; asked last, so that existing modules are found as fast as before."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -42,7 +42,7 @@ class _Moved(MetaPathFinder, Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """The import system takes what stands in `sys.modules` afterwards, so both names are one module."""
+        """Put the new module into `sys.modules`, read by the import system afterwards: both names are one module."""
         sys.modules[module.__name__] = importlib.import_module(_NEW + module.__name__.removeprefix(_OLD))
 
 

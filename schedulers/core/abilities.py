@@ -1,6 +1,6 @@
-"""Abilities: what a policy can do beyond suggesting tasks, each a small class that a policy also inherits from.
+"""Abilities: skills of a policy beyond suggesting tasks, each a small class for a policy to inherit from as well.
 
-The core asks `ability(policy, Kind)` once; a policy around another one has the abilities of the inner one too.
+The core asks `ability(policy, Kind)` once. A policy around an inner policy has the abilities of the inner policy too.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ Mistakes = Iterable[tuple[tuple[str, ...], str]]
 
 
 class Ability(ABC):  # noqa: B024 (an ability may be a mark alone)
-    """Base of all abilities. A plug-in may define one of its own; nothing has to be told of it."""
+    """Base of all abilities. A plug-in may define an ability of its own and need not announce the class anywhere."""
 
+    # On the instance, because settings may switch an ability off: the class alone cannot tell.
     without: frozenset[type[Ability]] = frozenset()
-    """Abilities of the class that this policy, set as it is, does not have; an attribute of the instance."""
+    """Abilities of the class missing from this policy because of its settings; an attribute of the instance."""
 
 
 K = TypeVar("K", bound=Ability)
 
 
 def ability(policy: object, kind: type[K]) -> K | None:
-    """The policy itself, or the first one inside it (`inside`), that has the ability; None: none has."""
+    """The policy itself, or the first policy inside (`inside`), with the ability; None: no policy has the ability."""
     there: Any = policy
     while there is not None:
         if isinstance(there, kind) and kind not in there.without:
@@ -39,7 +40,7 @@ def ability(policy: object, kind: type[K]) -> K | None:
     return None
 
 
-# -- what a policy does -----------------------------------------------------------------------------
+# -- acts of a policy -------------------------------------------------------------------------------
 
 
 class Preempts(Ability):
@@ -51,11 +52,11 @@ class Preempts(Ability):
 
 
 class Plans(Ability):
-    """Plans jobs, for whoever watches. Asked after facts; the log shows nothing."""
+    """Plans jobs, for people to watch. Asked after facts; the log shows nothing."""
 
     @abstractmethod
     def new_plans(self) -> Mapping[str, Planned]:
-        """By job the plans made since this was asked last."""
+        """Plans made since the last call, by job."""
 
 
 class Rehearses(Ability):
@@ -63,22 +64,23 @@ class Rehearses(Ability):
 
     @abstractmethod
     def new_scripts(self) -> Mapping[str, Script]:
-        """By job what is to be played since this was asked last; the result is told as `Rehearsed`."""
+        """Rehearsals wanted since the last call, by job; the core hears each result as `Rehearsed`."""
 
     @abstractmethod
     def new_promises(self) -> Mapping[str, Promise]:
-        """By job the promises made since this was asked last, for whoever watches."""
+        """Promises made since the last call, by job, for people to watch."""
 
 
 class Urges(Ability):
-    """Starts tasks that do not count as waiting (copies, leases). Read before each offer; the log shows the starts."""
+    """Starts tasks not counted as waiting (copies, leases). Read before each offer; the log shows the starts."""
 
+    # A plain attribute, because the core reads the value before every offer.
     urges: Collection[str] = ()
-    """Nodes on which there is something to start that nobody waits for, so that these nodes are on offer."""
+    """Nodes with something to start besides waiting tasks, so that the core offers these nodes."""
 
 
 class DecidesInCycles(Ability):
-    """Decides something for itself in a cycle, room or not. Read before each fact; that `Tick` stands in the log."""
+    """Decides something for itself in a cycle, room or not. Read before each fact; the log keeps a needed `Tick`."""
 
     due = False
     """Whether the next cycle is needed."""
@@ -88,44 +90,44 @@ class Searches(Ability):
     """Searches for a limited time, so that a replay cannot repeat the search. Read after each fact."""
 
     found: SearchEnded | None = None
-    """The outcome of the last search; the core logs it and takes it away."""
+    """The outcome of the last search; the core logs the outcome and sets the field to None."""
 
 
 class Remembers(Ability):
-    """Changes its memory without a decision. Asked after each fact; a fact that was noted stands in the log."""
+    """Changes its memory without a decision. Asked after each fact; the log keeps every fact noted."""
 
     noted = False
     """Whether the memory has changed since the core asked last."""
 
     def take_note(self) -> bool:
-        """Whether the memory has changed since this was asked last."""
+        """Whether the memory has changed since the last call."""
         noted, self.noted = self.noted, False
         return noted
 
 
 class TellsTurn(Ability):
-    """Says whose turn it is, for explanations and statuses. Asked at any time: no decision may depend on the answer."""
+    """Says whose turn comes next, for explanations and statuses. No decision may depend on the answer."""
 
     def line(self, view: ClusterView) -> Sequence[str] | None:
         """Waiting jobs in the order of serving, as of the last round; None: there is no such order."""
         return None
 
     def passes_by(self, job: JobState, view: ClusterView) -> str | None:
-        """In words, why a waiting job is not served although there is room and nobody is named before it."""
+        """Words on why a waiting job is not served although there is room and `line` names nobody before the job."""
         return None
 
 
 class MindsQueues(Ability):
-    """Follows settings of queues beyond limits, which hold whatever the policy. Asked of the class, by settings."""
+    """Follows settings of queues beyond limits, which hold under every policy. Asked of the class, by settings."""
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """Which of a queue's `weight`, `guaranteed` and `preemptible` the policy follows."""
+        """The settings of a queue, among `weight`, `guaranteed` and `preemptible`, followed by the policy."""
         return ()
 
     @classmethod
     def mistakes(cls, params: Any, queues: Mapping[str, Queue], used: Collection[str]) -> Mistakes:
-        """Settings that do not go with the declared queues and those that jobs name: keys down to them, a sentence."""
+        """Settings in conflict with the queues declared or named by jobs: path of keys, and a sentence."""
         return ()
 
 
@@ -138,43 +140,43 @@ class AssignsAhead(Ability):
 
 
 class Copies(Ability):
-    """Copies tasks where copies are allowed; the log shows one more `Place` for a task."""
+    """Copies tasks where copies are allowed; the log shows a `Copy` for each."""
 
 
 class OrdersAhead(Ability):
-    """Has an order of jobs and stages, in which a placer may assign tasks to nodes before they can start (`deft`)."""
+    """Has an order of jobs and stages, so that a placer may assign tasks to nodes before they can start (`deft`)."""
 
     ahead = False
-    """Whether the order holds until then: who is next depends on no start."""
+    """Whether the order holds until the start of the tasks: no start changes the order."""
 
 
-# -- what a policy needs or refuses (schedulers/core/compatible.py) -----------------------------------
+# -- needs and refusals of a policy (schedulers/core/compatible.py) -----------------------------------
 
 
 class NeedsCopies(Copies):
-    """Is poor without its copies, so that it is refused where there are none."""
+    """Is poor without its copies, and therefore refused where copies are not allowed."""
 
 
 class NeedsEstimates(Ability):
-    """Makes its order of estimates, so that it makes no sense without a predictor."""
+    """Makes its order of estimates, and therefore makes no sense without a predictor."""
 
 
 class KeepsNodes(Ability):
-    """Makes reservations, or a plan, of its own, so that the core makes none and starts nothing past it."""
+    """Makes reservations, or a plan, of its own, so that the core makes none and starts nothing past the policy."""
 
 
 class OneTaskEach(Ability):
-    """Serves only containers that end with their task, none that outlive tasks (executors)."""
+    """Serves only containers of a single task each, no executors."""
 
 
 # -- asked of classes -------------------------------------------------------------------------------
 
 
 def uses_of_queues(policy: type, params: Any) -> Collection[str]:
-    """See MindsQueues: of a policy's class; nothing for a policy that minds no queues."""
+    """See MindsQueues: asked of a policy's class; nothing for a policy without the ability."""
     return policy.uses_of_queues(params) if issubclass(policy, MindsQueues) else ()
 
 
 def mistakes(policy: type, params: Any, queues: Mapping[str, Queue], used: Collection[str]) -> Mistakes:
-    """See MindsQueues: of a policy's class; none for a policy that minds no queues."""
+    """See MindsQueues: asked of a policy's class; none for a policy without the ability."""
     return policy.mistakes(params, queues, used) if issubclass(policy, MindsQueues) else ()

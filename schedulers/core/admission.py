@@ -1,4 +1,4 @@
-"""Who is let in, and who pays: jobs wait outside a queue that is full of jobs, containers are charged to accounts."""
+"""Admission: jobs wait outside a queue full of jobs; every container is charged to accounts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ if TYPE_CHECKING:
 
 
 class Admission:
-    """The jobs that were not let in, and the payer of every container. tree: the queues and their accounts."""
+    """Jobs waiting to be let in, and the payer of every container.
+
+    `tree` holds the queues and their accounts.
+    """
+
+    __slots__ = ("_tree", "payers", "pending")
 
     def __init__(self, tree: QueueTree) -> None:
         self._tree = tree
         self.pending: dict[tuple[str, str], dict[str, JobState]] = {}
-        """Jobs that were not let in by queue and user, first come first; from `JobState.admitted`."""
+        """Jobs not let in yet, by queue and user, first come first; from `JobState.admitted`."""
         self.payers: dict[int, tuple[str, str]] = {}
-        """Queue and user that pay for a container, once there are queues; from whom it is for."""
+        """Queue and user paying for each container, once there are queues; from the job of the container."""
 
     # -- jobs -----------------------------------------------------------------------------------
 
     def may_enter(self, job: JobState) -> bool:
-        """Whether neither the queue, nor any above it, nor the user's part of one is full of jobs or gone."""
+        """Whether the queue, all queues above, and the user's part of each have room for a job, and none is gone."""
         spec = job.spec
         return self._tree.full(spec.queue, spec.user) is None and self._tree.closed(spec.queue, job.seq) is None
 
@@ -35,14 +40,15 @@ class Admission:
         self.pending.setdefault((job.spec.queue, job.spec.user), {})[job.id] = job
 
     def leave(self, job: JobState) -> None:
-        """The job waits no more to be let in; nothing happens when it did not."""
+        """Stop waiting to be let in; nothing happens for a job already inside."""
         where = (job.spec.queue, job.spec.user)
         jobs = self.pending.get(where)
         if jobs is not None and jobs.pop(job.id, None) is not None and not jobs:
             del self.pending[where]
 
     def next(self) -> JobState | None:
-        """Who may enter now, first come first served (YARN's maximum of running applications), or None."""
+        """The job to let in now, first come first served (YARN's maximum of running applications), or None."""
+        # Jobs of one queue and user differ in nothing that admission looks at, so only the first of each can be next.
         first = [next(iter(jobs.values())) for jobs in self.pending.values()]
         return min(filter(self.may_enter, first), key=lambda job: job.seq, default=None)
 
@@ -53,12 +59,12 @@ class Admission:
     # -- containers -----------------------------------------------------------------------------
 
     def charge(self, container: int, job: JobState, demand: Vector) -> None:
-        """Whoever the container is now for pays for it."""
+        """Charge a container to the queue and user of its job."""
         payer = self.payers[container] = job.spec.queue, job.spec.user
         self._tree.charge(*payer, demand, 1)
 
     def discharge(self, container: int, demand: Vector) -> bool:
-        """The container is gone, or for somebody else. Returns whether any account of it has a limit."""
+        """End the charge of a container. Returns whether any account of the container has a limit."""
         return self._tree.charge(*self.payers.pop(container), demand, -1)
 
     def recount(
@@ -74,6 +80,7 @@ class Admission:
             for stage in job.stages:
                 stage.size = sizes.number(stage.demand, sizes.places[stage.size], group)
         for container in containers if tree.queues else ():
+            # Containers placed before the first queue was declared were never charged.
             if container.id not in self.payers:
                 spec = jobs[container.job].spec
                 self.payers[container.id] = spec.queue, spec.user

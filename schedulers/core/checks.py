@@ -1,4 +1,4 @@
-"""Every figure of the state that follows from others, worked out anew. Slow, and meant for tests."""
+"""Every derived figure of the state, worked out anew. Slow, and meant for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def validate(state: ClusterState) -> None:
-    """Raises AssertionError with the first figure that is wrong."""
+    """Raise AssertionError with the first wrong figure."""
     used = [0] * len(state.resources)
     for node in state.nodes.values():
         held = [0] * len(state.resources)
@@ -26,6 +26,7 @@ def validate(state: ClusterState) -> None:
     assert used == state.used, f"used {state.used}, containers hold {used}"
     assert state.capacity == [sum(n.spec.capacity[r] for n in state.nodes.values()) for r in range(len(used))]
     assert sum(len(n.containers) for n in state.nodes.values()) == len(state.containers)
+    # Counted by the jobs below, and compared with the sums kept up task by task.
     waiting = [0] * len(state.sizes.demands)
     for job in state.jobs.values():
         _validate_job(job, state, waiting)
@@ -53,6 +54,7 @@ def _validate_copies(state: ClusterState) -> None:
     assert {key: (group.task, group.copies) for key, group in live.items()} == {
         key: (tasks.get(key), numbers) for key, numbers in copies.items()
     }, "copies"
+    # A waiting task has no output and no container, so a copy of it would run for nothing.
     for job, stage, task in copies:
         assert job not in state.jobs or not state.jobs[job].stages[stage].is_waiting(task), (
             f"{job}/{stage}/{task}: copied"
@@ -60,6 +62,7 @@ def _validate_copies(state: ClusterState) -> None:
 
 
 def _validate_queues(state: ClusterState) -> None:
+    # A second tree, charged from nothing, because charges are kept up by difference and could drift.
     tree, other = state.tree, QueueTree(len(state.resources))
     other.queues, other.removed = tree.queues, tree.removed
     other.resize(state.capacity)

@@ -1,4 +1,4 @@
-"""Compatible: one table of what does not go with what, read by the scheduler, by checks of files and by the brain."""
+"""Compatible: one table of combinations refused, read by the scheduler, by checks of files and by the brain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from schedulers.core.policy import Policy, policies
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy and what it is to work with."""
+    """A policy together with the rest of a scheduler's setup."""
 
     policy: Policy
     kind: str
@@ -46,15 +46,15 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return has_lines({"kind": self.placement}) or ability(self.policy, AssignsAhead) is not None
 
     def has(self, *kinds: type[Any]) -> bool:
-        """Whether the policy has any of these abilities."""
+        """Whether the policy has at least one of the given abilities."""
         return any(ability(self.policy, kind) is not None for kind in kinds)
 
 
 class Rule(NamedTuple):
-    """One row: where it applies, and the sentence, with `{kind}`, `{placement}` and `{ordered}` to be filled in."""
+    """A row: where the rule applies, and the sentence, with `{kind}`, `{placement}` and `{ordered}` to be filled in."""
 
     key: str
-    """The setting that would have to go."""
+    """The setting to be removed."""
     breaks: Callable[[Setup], bool]
     sentence: str
 
@@ -71,7 +71,7 @@ def _is_assigner(setup: Setup) -> bool:
     return has_lines({"kind": setup.placement})
 
 
-#: Of each key the first row that applies is said. Rows of one key are in the order in which they are looked at.
+#: The first matching row of each key is said; rows of a key stand in the order of the checks.
 RULES: Final = (
     Rule(
         "predictor",
@@ -129,9 +129,10 @@ RULES: Final = (
 
 
 def clashes(setup: Setup) -> Mapping[str, str]:
-    """By key a sentence on what does not go together, in the table's order."""
+    """A sentence on each clash, by key, in the table's order."""
     found: dict[str, str] = {}
     for rule in RULES:
+        # A second sentence on the same setting would only repeat that the setting has to go.
         if rule.key not in found and rule.breaks(setup):
             words = {"kind": setup.kind, "placement": setup.placement, "ordered": ", ".join(with_lines())}
             found[rule.key] = rule.sentence.format(**words)
@@ -139,25 +140,27 @@ def clashes(setup: Setup) -> Mapping[str, str]:
 
 
 def policy_of(settings: Mapping[str, Any]) -> Policy | None:
-    """The policy of these settings (`kind` among them); None where they are wrong, which is said elsewhere."""
+    """The policy made from its settings (`kind` among them); None for wrong settings, which other checks report."""
     try:
         cls, params = policies.parse(settings)
+        # An instance, because settings may take abilities away (`Ability.without`).
         return cls(params)
     except (UnknownName, InvalidParameters):
         return None
 
 
 def needs_estimates(settings: Mapping[str, Any]) -> bool:
-    """Whether a policy with these settings makes no sense without a predictor; False where they are wrong."""
+    """Whether a policy with the given settings makes no sense without a predictor; False for wrong settings."""
     return ability(policy_of(settings), NeedsEstimates) is not None
 
 
 def has_lines(placement: Mapping[str, Any]) -> bool:
-    """Whether this placement (`kind` and settings) assigns tasks to nodes ahead of time; False for an unknown one."""
+    """Whether a placement (`kind` and settings) assigns tasks to nodes ahead of time; False if unknown."""
     name = placement.get("kind", "")
+    # Asked while a file is checked, when the placer may be misspelt: another check reports the name.
     return name in placers and placers.entry(name).cls.assigns
 
 
 def with_lines() -> list[str]:
-    """The policies in whose order tasks can be assigned."""
+    """Names of the policies with an order in which tasks can be assigned."""
     return [entry.name for entry in policies if issubclass(entry.cls, OrdersAhead) and entry.cls.ahead]

@@ -1,4 +1,4 @@
-"""The life of containers: placed or adopted, started, and over; what each holds on its node, and for whom."""
+"""The life of containers: placed or adopted, started, over; the room of each on its node, and the job of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,25 @@ ABORTED: Final = -100
 
 
 class Containers:
-    """The containers of one cluster: what each holds on its node, for which task, on whose account."""
+    """The containers of one cluster: room held on nodes, task and account of each."""
+
+    __slots__ = (
+        "_admission",
+        "_copies",
+        "_counts",
+        "_doubt",
+        "_jobs",
+        "_nodes",
+        "_queues",
+        "_sizes",
+        "_touch",
+        "_work",
+        "by_number",
+        "idle",
+        "moving",
+        "reservations",
+        "used",
+    )
 
     def __init__(self, nodes: ClusterNodes, work: Work, copies: TaskCopies | None) -> None:
         self._nodes, self._work, self._copies = nodes, work, copies
@@ -38,16 +56,16 @@ class Containers:
         self.by_number: dict[int, ContainerState] = {}
         """All of them."""
         self.idle: dict[int, ContainerState] = {}
-        """Executors between tasks; from `by_number`, in the order in which they became idle."""
+        """Executors between tasks; from `by_number`, in the order of becoming idle."""
         self.moving: dict[int, ContainerState] = {}
-        """Executors on their way to jobs that have no task for them yet; from `by_number`."""
+        """Executors travelling to jobs without a task for them yet; from `by_number`."""
         self.used: list[int] = [0] * len(nodes.capacity)
         """Held by containers; from `by_number`."""
         self.reservations: Reservations | None = None
         """See ClusterState."""
 
     def story(self, number: int) -> str:
-        """What is known of a container, for messages."""
+        """A container's story, for messages."""
         there = self.by_number.get(number)
         return there.story if there is not None else f"container {number} (unknown: never granted, or over)"
 
@@ -61,7 +79,7 @@ class Containers:
         self._hold(decision, job, stage, now)
 
     def adopted(self, event: ContainerAdopted) -> str | None:
-        """A container is there by another's decision: limits and room do not stop it any more."""
+        """Take in a container decided on by another scheduler: limits and room do not stop an existing container."""
         job = self._jobs.get(event.job)
         if job is None or event.node not in self._nodes.by_id:
             return "unknown"
@@ -79,7 +97,7 @@ class Containers:
         return None
 
     def copy(self, decision: Copy, now: int) -> None:
-        """One more container starts for a task that is under way or done."""
+        """Start another container for a task under way or done."""
         job, copies = self._jobs[decision.job], self._copies
         stage = job.stages[decision.stage]
         if copies is None or not copies.allows(self.by_number, job, stage, decision.task, decision.node):
@@ -105,7 +123,8 @@ class Containers:
             raise InvalidTransition(f"container {decision.container} of job {job.id} would exceed a limit of its queue")
 
     def _hold(self, decision: Place, job: JobState, stage: StageState, now: int) -> None:
-        """The container is there now, and holds what it needs."""
+        """Register a new container with its room."""
+        # First of all, because `launch` refuses a task that does not wait, before anything has changed.
         pilot = self._work.launch(job, stage, decision.task)
         number, task, attempt = decision.container, decision.task, decision.attempt
         self.occupy(
@@ -115,6 +134,7 @@ class Containers:
         )
         job.running += 1
         stage.running += 1
+        # After the task counts as running, because a reservation ends with the first start.
         if self.reservations is not None:
             self.reservations.started(job, stage, now)
 
@@ -124,9 +144,11 @@ class Containers:
         self.by_number[number] = container
         if self._queues:
             self._admission.charge(number, job, demand)
+        # An adopted container brings a number of its own, above every earlier number.
         if number >= counts.next_container:
             counts.next_container = number + 1
         node.containers[number] = None
+        # Three sums in one loop, bound to locals: every task comes through here, and vectors have two or three entries.
         free, used, held = node.free, self.used, job.used
         for r, amount in enumerate(demand):
             free[r] -= amount
@@ -137,7 +159,7 @@ class Containers:
         self._sizes.room_changed(node)
 
     def started(self, event: ContainerStarted) -> str | None:
-        """A container's task runs, or an executor that was brought to a job is there."""
+        """Note the start of a container's task, or the arrival of an executor at its job."""
         container = self.by_number.get(event.container)
         if container is None:
             return "late"
@@ -174,7 +196,7 @@ class Containers:
         return None
 
     def expired(self, event: ContainerExpired) -> str | None:
-        """A container that was granted has not started in time."""
+        """Take back a granted container not started in time."""
         container = self.by_number.get(event.container)
         if container is None or container.status != GRANTED:
             return "late"
@@ -182,7 +204,7 @@ class Containers:
         return None
 
     def refused(self, event: ClaimRefused) -> str | None:
-        """A container that was granted did not come to be: its task was not begun."""
+        """Undo a granted container claimed by others first: its task was not begun."""
         container = self.by_number.get(event.container)
         if container is None or container.status != GRANTED:
             return "late"
@@ -190,35 +212,40 @@ class Containers:
         job = self._jobs.get(container.job)
         if job is not None:
             attempts = job.stages[container.stage].attempts
+            # `end` counted one attempt more, but a refused task was never begun.
             attempts[container.task] = container.attempt
             if not container.attempt:
                 del attempts[container.task]
         return None
 
     def node_lost(self, event: NodeLost) -> str | None:
-        """A node is gone, and its containers with it."""
+        """Remove a lost node together with its containers."""
         node = self._nodes.by_id.get(event.node)
         if node is None:
             return "unknown"
-        node.draining = False  # so that its last container does not take it away before its turn
+        node.draining = False  # so that the end of its last container does not remove the node too early
+        # By number: the order must not depend on the way to this state (a log, a snapshot).
         for number in sorted(node.containers):
             self.end(self.by_number[number], ABORTED, 0, event.at)
         self._nodes.forget(node)
         return None
 
     def preempt(self, decision: Preempt, now: int) -> None:
-        """A container is to end; it holds its room until its end is heard."""
+        """Order the end of a container; the room stays held until the end is heard."""
         if decision.container not in self.by_number:
             raise InvalidTransition(f"{self.story(decision.container)}: not there to be preempted")
+        # Remembered, so that no copy is ordered to end twice.
         if decision.rule == COPY and self._copies is not None:
             self._copies.leaving[decision.container] = None
 
     def end(self, container: ContainerState, code: int, runtime_ms: int, now: int) -> None:
-        """A container is gone: give back what it held, and count or requeue its task."""
+        """Remove an ended container: give back its room, and count or requeue its task."""
         node = self._nodes.by_id[container.node]
         job = self._jobs.get(container.job)
+        # Removed first: the code below must see only the containers left.
         del node.containers[container.id], self.by_number[container.id]
         free, used = node.free, self.used
+        # A container may outlive its job (a copy, an idle executor); the throw-away vector spares the loop a branch.
         held = job.used if job is not None else [0] * len(used)
         demand = self._sizes.demands[container.size]
         for r, amount in enumerate(demand):

@@ -1,4 +1,4 @@
-"""What all that decide have in common: facts in, decisions out, and a state that says where each job stands."""
+"""Deciders: facts in, decisions out, and a state with the standing of each job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedulers.core.state import ClusterState
 
 
 class Decider(Protocol):
-    """One scheduler, or all schedulers and workers of a cluster together."""
+    """A single scheduler, or all schedulers and workers of a cluster together."""
 
     state: ClusterState
 

@@ -1,4 +1,4 @@
-"""Orders out: what is to be done now, in the imperative. A decision's time is that of the event before it."""
+"""Orders out: the acts of the core, in the imperative. A decision has the time of the event before it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+# No garbage collection: decisions are made by the million and hold no cycles.
 class Decision(msgspec.Struct, frozen=True, tag_field="decision", omit_defaults=True, gc=False):
-    """One order of the core to its shell."""
+    """An order of the core to its shell."""
 
 
 class Place(Decision, frozen=True, tag="Place"):
-    """Start a container on a node and run one task in it (a YARN container, a pod, a new executor)."""
+    """Start a container on a node and run a task inside (a YARN container, a pod, a new executor)."""
 
     container: int
     node: str
@@ -27,8 +28,9 @@ class Place(Decision, frozen=True, tag="Place"):
     attempt: int = 0
 
 
+# Not a Place with a flag: readers of logs count each Place as the start of a task.
 class Copy(Decision, frozen=True, tag="Copy"):
-    """Start one more container of a task that is under way or done, on another node."""
+    """Start another container of a task under way or done, on a different node."""
 
     container: int
     node: str
@@ -39,7 +41,7 @@ class Copy(Decision, frozen=True, tag="Copy"):
 
 
 class Run(Decision, frozen=True, tag="Run"):
-    """Run one more task of the same job in an executor that it holds."""
+    """Run another task of the same job in an executor of the job."""
 
     container: int
     job: str
@@ -59,9 +61,9 @@ class Move(Decision, frozen=True, tag="Move"):
 
 
 class Commit(Decision, frozen=True, tag="Commit"):
-    """Bring an executor to a job before it has a task for it: one without work, or a new one on a node.
+    """Bring an executor to a job with no task for the executor yet: an idle executor, or a new container on a node.
 
-    It waits there, idle, for a stage whose tasks are of the same size as this one's.
+    The executor waits at the job, idle, for a stage with tasks of the same size as the stage named here.
     """
 
     container: int
@@ -77,7 +79,7 @@ class Release(Decision, frozen=True, tag="Release"):
 
 
 class Preempt(Decision, frozen=True, tag="Preempt"):
-    """Kill a container: the rule that chose it, and the job that it makes room for."""
+    """Kill a container: the rule behind the choice, and the job to make room for."""
 
     container: int
     rule: str
@@ -85,22 +87,24 @@ class Preempt(Decision, frozen=True, tag="Preempt"):
 
 
 class Reserve(Decision, frozen=True, tag="Reserve", omit_defaults=True):
-    """Keep nodes for what cannot start piecemeal: a large task, or a gang.
-
-    nodes: each with the number of tasks that it is kept for. starts: when there is room, by the estimates of what runs
-    (ms); others may run there until then, and it is not put off when they take longer. guessed: of something that has
-    to end before nobody knows how long it takes, so `starts` may come much too late, and nobody else starts there.
-    """
+    """Keep nodes for work that cannot start piecemeal: a large task, or a gang."""
 
     job: str
     stage: int
     nodes: tuple[tuple[str, int], ...]
+    """Node ids, each with the number of tasks to keep the node for."""
     starts: int
+    """Expected time of enough room, by the estimates of running tasks, ms. Different tasks may run on the nodes until
+    then; late ends do not move the time.
+    """
     guessed: bool = False
+    """Whether `starts` depends on a task without an estimate. The time may then be far too late, so no different task
+    starts on the nodes.
+    """
 
 
 class Hold(Decision, frozen=True, tag="Hold"):
-    """A job with waiting tasks does not get (more of) them now: the first reason, said only when it changes.
+    """Say why waiting tasks of a job do not start: the first reason, said only when the reason changes.
 
     The numbers behind it are not part of the log; `Scheduler.explain` has them all.
     """
@@ -110,14 +114,15 @@ class Hold(Decision, frozen=True, tag="Hold"):
 
 
 class Send(Decision, frozen=True, tag="Send"):
-    """Bring a message to whom it is for; it is heard as `Delivered`."""
+    """Bring a message to its receiver, who hears the message as `Delivered`."""
 
     message: Any
-    """A struct of whoever sends messages, plain data where it was read from a log: the core looks into none."""
+    """A struct of the sender's own, or plain data when read from a log: the core never looks inside."""
 
 
+# No tag, because no log holds it: a started task already tells that the job goes on.
 class Resume(Decision, frozen=True):
-    """Nothing of the job waits any more, so what was said of it last is over. Not in the log, nor told to the shell."""
+    """End the last `Hold` of a job: no task of the job waits any more. Neither logged nor told to the shell."""
 
     job: str
 
@@ -126,6 +131,6 @@ AnyDecision = Place | Copy | Run | Move | Commit | Release | Preempt | Reserve |
 
 
 def describe(decision: Decision) -> Mapping[str, object]:
-    """A decision as plain data, as it stands in the log."""
+    """A decision as plain data, in the form used by the log."""
     data: dict[str, object] = msgspec.to_builtins(decision)
     return data

@@ -1,4 +1,4 @@
-"""Errors that the core raises. Each message says what was wrong, the value seen and what would be accepted."""
+"""Errors raised by the core. Each message has the mistake, the value seen and the values accepted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Root of all errors in what somebody gave us; programs print its lines and end with code 2."""
+    """Root of all errors in input from users; programs print its lines and end with code 2."""
 
     @property
     def lines(self) -> list[str]:
@@ -24,15 +24,15 @@ class InvalidTransition(SchedulerError):
 
 
 class InvalidQuantity(SchedulerError, UserError, ValueError):
-    """A resource quantity that cannot be read."""
+    """An unreadable resource quantity."""
 
 
 class InvalidJob(SchedulerError, UserError, ValueError):
-    """A job whose stages do not form a DAG, or with impossible counts."""
+    """A job with impossible counts, or with stages forming no DAG."""
 
 
 class InvalidPlan(SchedulerError, ValueError):
-    """An offline schedule that breaks a rule, or run times, demands and machines for which there is none."""
+    """An offline schedule breaking a rule, or run times, demands and machines without any valid schedule."""
 
 
 class InvalidQueue(SchedulerError, ValueError):
@@ -40,19 +40,19 @@ class InvalidQueue(SchedulerError, ValueError):
 
 
 class InvalidParameters(SchedulerError, UserError, ValueError):
-    """Parameters that a policy, placer or predictor does not accept."""
+    """Parameters not accepted by a policy, placer or predictor."""
 
 
 class InvalidWeights(SchedulerError, UserError, ValueError):
-    """A network's weights that are damaged, of another architecture, or of another version."""
+    """Damaged weights of a network, or weights of another architecture or version."""
 
 
 class InvalidTree(SchedulerError, UserError, ValueError):
-    """A decision tree that cannot be read; the message names file and line."""
+    """An unreadable decision tree; the message names file and line."""
 
 
 class UnknownName(SchedulerError, UserError, LookupError):
-    """A name that is not registered; carries the nearest valid one, if any is near."""
+    """An unregistered name; carries the nearest valid name, if any is near."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
@@ -63,5 +63,6 @@ class UnknownName(SchedulerError, UserError, LookupError):
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word closest to `word`, or None when nothing is near enough to be a typing mistake."""
+    # 0.6 is difflib's own default: lower cutoffs propose words that nobody meant.
     found = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.6)
     return found[0] if found else None

@@ -1,7 +1,7 @@
-"""Facts in: what has happened, in the past tense, with the shell's time of receipt `at` in ms.
+"""Facts in: past events, in the past tense, with the shell's time of receipt `at` in ms.
 
-Whatever can change a decision is an event. `at` never decreases; times inside an event are data.
-Facts may repeat or come late; the core ignores those. The log is the JSON of these structs.
+Everything able to change a decision is an event. `at` never decreases; times inside an event are data. Facts may repeat
+or come late; the core ignores such facts. The log is the JSON of these structs.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event", omit_defaults=True, gc=False):
-    """Something that has happened; `at` is when the shell heard of it."""
+    """A fact; `at` is the time at which the shell heard of the fact."""
 
+    # First, so that every line of a log starts with kind and time. Equal to the shell's clock, never to a node's.
     at: int
 
 
@@ -44,7 +45,7 @@ class NodeLost(Event, frozen=True, tag="NodeLost"):
 
 
 class NodeRemoved(Event, frozen=True, tag="NodeRemoved"):
-    """A node takes no new containers and leaves when the last one has ended."""
+    """A node takes no new containers and leaves with the end of its last container."""
 
     node: str
 
@@ -63,31 +64,33 @@ class JobSubmitted(Event, frozen=True, tag="JobSubmitted"):
     """
 
     job: Job
+    # YARN's application masters ask for stages one by one; a plain DAG asks for everything.
     asks: Literal["all", "roots", "asked"] = "all"
+    """'all': stages become launchable with the end of their parents. 'asked': only after a JobChanged asks for them.
+    'roots': root stages are asked for at once, later stages by JobChanged.
+    """
 
 
 class JobChanged(Event, frozen=True, tag="JobChanged"):
-    """An application master asked for the tasks of these stages (indexes)."""
+    """An application master asked for the tasks of some stages (indexes)."""
 
     job: str
     asked: tuple[int, ...] = ()
 
 
 class StageWithdrawn(Event, frozen=True, tag="StageWithdrawn"):
-    """What was asked for of a stage is not asked for any more: none of it starts before JobChanged asks again."""
+    """The request for a stage was withdrawn: no task of the stage starts before JobChanged asks again."""
 
     job: str
     stage: int
 
 
 class JobCancelled(Event, frozen=True, tag="JobCancelled"):
-    """A job was withdrawn: nothing of it starts any more; its containers end by their own events.
-
-    why: in words, where it was given up.
-    """
+    """A job was withdrawn: no task of the job starts any more; its containers end by their own events."""
 
     job: str
     why: str = ""
+    """The reason in words, where the job was given up."""
 
 
 class QueueChanged(Event, frozen=True, tag="QueueChanged"):
@@ -103,17 +106,18 @@ class QueueRemoved(Event, frozen=True, tag="QueueRemoved"):
 
 
 class LinksSet(Event, frozen=True, tag="LinksSet"):
-    """How fast data goes between nodes; said before the first job, or never: then it takes no time."""
+    """Rates of data between nodes; said before the first job, or never: then data takes no time."""
 
     links: Links
 
 
 class ContainerStarted(Event, frozen=True, tag="ContainerStarted"):
-    """The task of a container runs (an executor: it has arrived)."""
+    """The task of a container runs (for an executor: the executor has arrived)."""
 
     container: int
 
 
+# Separate from ContainerEnded, because the executor lives on: its room is not given back.
 class TaskEnded(Event, frozen=True, tag="TaskEnded"):
     """A task of an executor succeeded after `runtime_ms`; the executor stays with its job."""
 
@@ -130,6 +134,7 @@ class ContainerEnded(Event, frozen=True, tag="ContainerEnded"):
 
     container: int
     code: int = 0
+    """0: the task succeeded after `runtime_ms`; anything else: the task waits again."""
     runtime_ms: int = 0
 
 
@@ -140,12 +145,10 @@ class ContainerExpired(Event, frozen=True, tag="ContainerExpired"):
 
 
 class ContainerAdopted(Event, frozen=True, tag="ContainerAdopted"):
-    """A task of ours is on a node by the decision of another scheduler (the leader before us, a user's own hand).
-
-    container: the number it has from now on, not below the next free one.
-    """
+    """A task of ours is on a node by the decision of another scheduler (the leader before us, a user's own hand)."""
 
     container: int
+    """The container's number from now on, not below the next free number."""
     node: str
     job: str
     stage: int
@@ -153,19 +156,17 @@ class ContainerAdopted(Event, frozen=True, tag="ContainerAdopted"):
 
 
 class TaskFound(Event, frozen=True, tag="TaskFound"):
-    """A task of ours has succeeded unheard, before this scheduler began; it took `runtime_ms`.
-
-    That is at node speed 1, 0 where it is not known.
-    """
+    """A task of ours succeeded unheard, before this scheduler began."""
 
     job: str
     stage: int
     task: int
     runtime_ms: int
+    """Run time at node speed 1, ms; 0 for an unknown run time."""
 
 
 class ContainerObserved(Event, frozen=True, tag="ContainerObserved"):
-    """Use that is not ours (other schedulers' pods, daemons); demand None: it is gone."""
+    """Foreign use of a node (pods of other schedulers, daemons); demand None: the use is over."""
 
     node: str
     name: str
@@ -173,13 +174,13 @@ class ContainerObserved(Event, frozen=True, tag="ContainerObserved"):
 
 
 class OthersSeen(Event, frozen=True, tag="OthersSeen"):
-    """What all others hold on these nodes now, as one of several schedulers sees it when it looks; None: nothing."""
+    """Resources held by all other schedulers on some nodes, as seen by a scheduler at a look; None: nothing."""
 
     held: dict[str, Vector | None]
 
 
 class OfferAsked(Event, frozen=True, tag="OfferAsked"):
-    """An outside scheduler asks where one task of a job's stage should go, among these nodes (None: all)."""
+    """An outside scheduler asks for a node for a task of a job's stage, among some nodes (None: all)."""
 
     job: str
     stage: int
@@ -187,13 +188,14 @@ class OfferAsked(Event, frozen=True, tag="OfferAsked"):
 
 
 class Thought(Event, frozen=True, tag="Thought"):
-    """A scheduler that takes its time has thought about this job: all that it sees is on offer to it alone."""
+    """A scheduler with thinking time has thought about a job: all nodes in sight are on offer to the job alone."""
 
     job: str
 
 
+# Separate from ContainerExpired, because a refused task was never begun and keeps its attempt.
 class ClaimRefused(Event, frozen=True, tag="ClaimRefused"):
-    """What was granted is not to be had, because others were faster: the task waits again, as the same attempt."""
+    """A granted container is not to be had, because others were faster: the task waits again, as the same attempt."""
 
     container: int
 
@@ -203,46 +205,44 @@ class Tick(Event, frozen=True, tag="Tick"):
 
 
 class HistoryPrimed(Event, frozen=True, tag="HistoryPrimed"):
-    """Jobs that finished before this scheduler began, oldest first."""
+    """Jobs finished before this scheduler began, oldest first."""
 
     jobs: tuple[PastJob, ...]
 
 
 class Estimated(Event, frozen=True, tag="Estimated", omit_defaults=True):
-    """Somebody outside said what tasks will take: mean ms per stage (an oracle's answer, a user's claim).
-
-    by_node: the same on each node, where times are no matter of its speed; 0 for a stage of which that is not so.
-    """
+    """Mean run times of a job's tasks, told from outside (an oracle's answer, a user's claim)."""
 
     job: str
     runtimes_ms: tuple[int, ...]
+    """Mean run time of a task of each stage, ms."""
     by_node: dict[str, tuple[int, ...]] = {}
+    """The same for each node, where run times do not depend on the node's speed alone; 0 for stages without such times.
+    """
 
 
 class Rehearsed(Event, frozen=True, tag="Rehearsed"):
-    """A job was played forward on estimates, as the policy wished (`Rehearses.new_scripts`).
-
-    courses: what each stage goes through on the largest allocation. table: how long the job still takes.
-    """
+    """A job was played forward on estimates, as wished by the policy (`Rehearses.new_scripts`)."""
 
     job: str
     courses: tuple[Course, ...]
+    """Course of each stage on the largest allocation."""
     table: Table
+    """Remaining time of the job by progress and allocation."""
 
 
+# A fact, because a search stopped by the clock ends elsewhere on another machine, and a replay must agree.
 class SearchEnded(Event, frozen=True, tag="SearchEnded"):
-    """What the policy plans on the next fact was not all searched for: a replay takes this instead of searching.
-
-    solved: so many parts of the plan were, the others were made greedily. why: the search was 'stopped' by the clock,
-    found 'nothing' in the steps that it has, or the problem was too 'large' for it.
-    """
+    """The search for the next plan was not completed: a replay takes this outcome instead of searching."""
 
     solved: int
+    """Number of parts of the plan found by search; all further parts were planned greedily."""
     why: Literal["stopped", "nothing", "large"]
+    """The search was 'stopped' by the clock, found 'nothing' in its steps, or met a problem too 'large' for it."""
 
 
 class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
-    """This process decides from now on."""
+    """The present process decides from now on."""
 
     name: str = ""
 
@@ -251,9 +251,10 @@ class Delivered(Event, frozen=True, tag="Delivered"):
     """A message between a scheduler and workers has arrived."""
 
     message: Any
-    """As `Send` had it; plain data where it was read from a log."""
+    """The message of `Send`; plain data when read from a log."""
 
 
+# The last two facts have no tag, because the scheduler tells them to its own state and no log holds them.
 class PilotsNamed(Event, frozen=True):
     """The predictor chose a new job's pilots. Not in the log, as a replay's predictor chooses the same."""
 
@@ -262,16 +263,17 @@ class PilotsNamed(Event, frozen=True):
 
 
 class SizeEstimated(Event, frozen=True):
-    """All stages of a job have estimates: its total work, and where that is from. Not in the log, as above.
-
-    job: itself, not its id, for the task that ended its last pilot may have been its last.
-    """
+    """All stages of a job have estimates now. Not in the log: a replay's predictor says the same."""
 
     job: JobState
+    """The job itself, not its id: the task behind the last pilot may have been the last of the job."""
     size_ms: float
+    """Total work of the job, ms at node speed 1."""
     source: str
+    """Source of the estimates."""
 
 
+# A closed union, so that msgspec decodes a line by its tag and refuses every unknown kind.
 AnyEvent = (
     NodeAdded
     | NodeChanged

@@ -1,4 +1,4 @@
-"""Executors: containers that outlive their tasks, go on with others, and pass from job to job.
+"""Executors: containers outliving their tasks, going on with further tasks, and passing from job to job.
 
 Source: H. Mao et al., "Learning Scheduling Algorithms for Data Processing Clusters" (SIGCOMM 2019), section 5.2.
 """
@@ -13,7 +13,10 @@ from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState,
 
 
 class Executors(Containers):
-    """The containers of a cluster, of which some outlive their tasks."""
+    """The containers of a cluster, some of them executors."""
+
+    # Empty: without a list of its own, a subclass gives its instances a dict after all.
+    __slots__ = ()
 
     def task_ended(self, event: TaskEnded) -> str | None:
         """A task is done, and its executor is idle."""
@@ -35,7 +38,7 @@ class Executors(Containers):
         return None
 
     def run(self, decision: Run, now: int) -> None:
-        """An idle executor runs one more task of its job."""
+        """Run another task of its job in an idle executor."""
         container = self.by_number[decision.container]
         if container.status != IDLE or container.job != decision.job:
             raise InvalidTransition(f"{container.story}: not an idle executor of job {decision.job}")
@@ -53,7 +56,7 @@ class Executors(Containers):
         self._counts.version += 1
 
     def move(self, decision: Move, now: int) -> None:
-        """An idle executor goes to another job, for a task of it."""
+        """Send an idle executor to a different job, for a task of the receiver."""
         container = self.by_number[decision.container]
         if container.status != IDLE:
             raise InvalidTransition(f"{container.story}: not idle, cannot move to job {decision.job}")
@@ -63,13 +66,14 @@ class Executors(Containers):
         self._hand_over(container, job, now)
         container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
         del self.idle[decision.container]
+        # Not RUNNING: the executor has to travel first, and `ContainerStarted` tells of the arrival.
         container.status = GRANTED
         job.running += 1
         stage.running += 1
         self._counts.version += 1
 
     def commit(self, decision: Commit, now: int) -> None:
-        """An executor, idle or new, is brought to a job that has no task for it yet."""
+        """Bring an executor, idle or new, to a job without a task for the executor yet."""
         job = self._jobs[decision.job]
         stage = job.stages[decision.stage]
         if decision.node:
@@ -83,6 +87,7 @@ class Executors(Containers):
                 raise InvalidTransition(f"{container.story}: not idle, or not of the size of {decision}")
             del self.idle[container.id]
             self._hand_over(container, job, now)
+            # No task yet: `stage` and `task` would otherwise still name the last task of the giver.
             container.stage = container.task = -1
         container.status = MOVING
         self.moving[container.id] = container
@@ -90,7 +95,8 @@ class Executors(Containers):
         self._counts.version += 1
 
     def _hand_over(self, container: ContainerState, job: JobState, now: int) -> None:
-        """An idle executor belongs to this job from now on."""
+        """Give an idle executor to another job."""
+        # The giver may be gone already.
         giver, demand = self._jobs.get(container.job), self._sizes.demands[container.size]
         for r, amount in enumerate(demand):
             job.used[r] += amount
@@ -118,7 +124,7 @@ class Executors(Containers):
 
 
 def is_of(event: TaskEnded, container: ContainerState) -> bool:
-    """Whether it is the container's task that has ended."""
+    """Whether the ended task is the container's present task."""
     return (
         container.task == event.task
         and container.stage == event.stage

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class WaitReason(msgspec.Struct, frozen=True):
-    """One reason: code, numbers, an English sentence."""
+    """A reason: code, numbers, an English sentence."""
 
     reason: Reason
     data: dict[str, Any]
@@ -31,7 +31,7 @@ class WaitReason(msgspec.Struct, frozen=True):
 
 
 class StageView(msgspec.Struct, frozen=True):
-    """One stage of an explained job. excluded: number of nodes by why they cannot take a task; adds up to all nodes."""
+    """A stage of an explained job."""
 
     stage: int
     name: str
@@ -40,14 +40,11 @@ class StageView(msgspec.Struct, frozen=True):
     running: int
     finished: int
     excluded: dict[str, int]
+    """Number of nodes by refusal; the sum is the number of all nodes."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Where a live job stands.
-
-    reasons: why its next task waits, in order of precedence, then what later stages wait for; none when
-    nothing of it waits. about: what the policy says of it (its queue).
-    """
+    """Standing of a live job."""
 
     job: str
     at: int
@@ -55,16 +52,18 @@ class Explanation(msgspec.Struct, frozen=True):
     running: int
     waiting: int
     reasons: tuple[WaitReason, ...]
+    """Reasons of the next task, in order of precedence, then the reasons of later stages; empty when no task waits."""
     stages: tuple[StageView, ...]
     size_ms: float | None = None
     size_source: str = ""
     about: dict[str, Any] = {}
+    """The policy's own words on the job (its queue)."""
 
 
 def explained(
     job: JobState, state: ClusterState, reasons: tuple[WaitReason, ...], about: dict[str, Any] | None = None
 ) -> Explanation:
-    """Where a job stands, with these reasons."""
+    """The standing of a job, with reasons already found."""
     return Explanation(
         job.id,
         state.now,
@@ -84,8 +83,10 @@ def why_waiting(
 ) -> tuple[WaitReason, ...]:
     """See `Scheduler.reasons`."""
     now, later = reasons_of_state(job, state, offers)
+    # Only the policy knows the line of jobs, and asking costs a walk through the line.
     if Reason.BEHIND_OTHERS in now:
         now[Reason.BEHIND_OTHERS] = _turn(job, policy, view)
+    # In place of the core's own words for the same code: the policy knows its numbers.
     said = policy.why(job, view) if job.waiting else None
     if said is not None:
         now[said[0]] = dict(said[1])
@@ -93,25 +94,27 @@ def why_waiting(
 
 
 def reasons_of_state(job: JobState, state: ClusterState, offers: str) -> tuple[Found, Found]:
-    """Reasons that need no policy: why what could start now waits, and what later stages wait for."""
+    """Reasons that need no policy: of the stages able to start now, and of later stages."""
     now: Found = {}
     later: Found = {}
     if not job.admitted:
+        # Outside its queue a job has no open stage, so nothing below could apply.
         now = dict((why_not_let_in(job, state),))
     for stage in job.stages if job.admitted and not job.cancelled else ():
         found = now if stage.index in job.open else later
         for reason, data in _stage_reasons(job, stage, state, offers).items():
+            # The first stage with a code speaks for it: stages are in order of index, so explanations do not jump.
             found.setdefault(reason, data)
     return now, later
 
 
 def in_order(now: Found, later: Found) -> tuple[WaitReason, ...]:
-    """What holds back the next task comes before what the stages after it wait for."""
+    """Reasons of the next task, followed by the reasons of later stages."""
     return (*_in_order(now), *_in_order({reason: data for reason, data in later.items() if reason not in now}))
 
 
 Found = dict[Reason, dict[str, Any]]
-#: Why a job waits for which there is room, by what is on offer when (`SchedulerConfig.offers`).
+#: The reason of a job with room to wait, by the kind of offers (`SchedulerConfig.offers`).
 PASSED_BY: Final = {
     "heartbeat": Reason.WAITS_FOR_OFFER,
     "event": Reason.BEHIND_OTHERS,
@@ -171,7 +174,7 @@ def why_not_let_in(job: JobState, state: ClusterState) -> tuple[Reason, dict[str
 
 
 def limit_reason(account: Account) -> Reason:
-    """What is at its limit: a queue, or a user inside it."""
+    """The code for a queue, or a user inside a queue, at its limit."""
     return Reason.QUEUE_AT_LIMIT if account.user is None else Reason.USER_AT_LIMIT
 
 
@@ -201,7 +204,7 @@ def _limit_data(account: Account, job: JobState, stage: StageState, state: Clust
 
 
 def _who(user: str) -> str:
-    """A user, as a sentence begins with one; those who name none are one user together."""
+    """A user, as a sentence begins with; users without a name count as a single user."""
     return f"user {user}" if user else "the user without a name"
 
 
@@ -215,6 +218,7 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
     account = state.sizes.kept_by(job, stage)
     if account is not None:
         return {limit_reason(account): _limit_data(account, job, stage, state)}
+    # Room comes last: a limit or a missing label stays true however much room there is.
     excluded, name = _excluded(stage, state), job.spec.stages[stage.index].name
     room = sum(count for why, count in excluded.items() if why.code is NodeCode.HAS_ROOM)
     if room and job.waits_whole(stage) and not state.sizes.has_room_for_all(stage):
@@ -231,12 +235,13 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
     for why, count in excluded.items():
         if why.code is NodeCode.LACKS:
             lacks[why.name] += count
+    # Sorted first, so that equal counts give the same resource in every run.
     scarce = max(sorted(lacks), key=lambda name: lacks[name], default="room")
     return {Reason.NO_ROOM: {"demand": demand, "excluded": _counted(excluded) + nearest, "scarce": scarce}}
 
 
 def _turn(job: JobState, policy: Policy, view: ClusterView) -> dict[str, Any]:
-    """Who is served before a job that has room, or else what its policy says."""
+    """Jobs served before a job with room, or else the policy's own words."""
     tells = ability(policy, TellsTurn)
     line = None if tells is None else tells.line(view)
     before = list(takewhile(lambda name: name != job.id, line or ()))
@@ -250,7 +255,7 @@ def _turn(job: JobState, policy: Policy, view: ClusterView) -> dict[str, Any]:
 
 
 def _reservation(job: JobState, stage: StageState, state: ClusterState) -> Found | None:
-    """What is reserved for the stage, or for whom the room is reserved that it would have; None: nothing of this."""
+    """Nodes reserved for the stage, or the holder of the room wanted by the stage; None: no reservation matters."""
     reservations = state.reservations
     if reservations is None:
         return None
@@ -259,6 +264,7 @@ def _reservation(job: JobState, stage: StageState, state: ClusterState) -> Found
         name, data = job.spec.stages[stage.index].name, {"nodes": show_nodes(mine), "starts": show_time(mine.starts)}
         return {Reason.HAS_RESERVATION: {"stage": name, **data}}
     there = [reservations.by_node.get(node.id) for node in state.sizes.fitting(stage.size)]
+    # With room of its own the stage waits for its turn, and a reservation would be the wrong reason.
     if reservations.has_room(job, stage) or (other := next(filter(None, there), None)) is None:
         return None
     if job.waits_whole(stage) and not state.sizes.has_room_for_all(stage):
@@ -275,14 +281,14 @@ def show_nodes(reserve: Reserve) -> str:
 
 
 def show_time(ms: int) -> str:
-    """A time as people read it: of the day where it is one of the wall clock, else since the run began."""
+    """A time for people: time of day for a time of the wall clock, else time since the run began."""
     seconds, wall = ms // 1000, is_wall(ms)
     hours = seconds // 3600 % 24 if wall else seconds // 3600
     return f"{hours}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (" UTC" if wall else "")
 
 
 def is_wall(ms: int) -> bool:
-    """Whether a time is one of the wall clock."""
+    """Whether a time belongs to the wall clock."""
     return ms > _WALL_MS
 
 
@@ -317,14 +323,14 @@ def _never(job: JobState, stage: StageState, state: ClusterState) -> Found:
 
 
 def _wanted(places: Places) -> str:
-    """What a stage that no node lets in asks for."""
+    """Requirements of a stage not met by any node."""
     if asks := places.show():
         return f"; it asks for nodes with {asks}"
     return "; its node affinity has no requirement, and so no node meets it" if places.terms else ""
 
 
 def _limiting(stage: StageState, rooms: Sequence[Sequence[int]]) -> list[int]:
-    """The resources each of which alone allows no more tasks than all do together; all, where there is none such."""
+    """Resources each limiting the number of tasks as much as all together; all, without such a resource."""
 
     def most(resources: Sequence[int]) -> int:
         return sum(min(room[r] // stage.demand[r] for r in resources) for room in rooms)
@@ -335,7 +341,7 @@ def _limiting(stage: StageState, rooms: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _nearest_free(stage: StageState, state: ClusterState) -> str:
-    """What is free on the node that comes nearest to taking a task, of those that could if nothing ran there."""
+    """Free room on the node nearest to taking a task, among the nodes large enough for the task when idle."""
     names, places = state.resources.names, state.sizes.places[stage.size]
     free = [n.free for n in state.nodes.values() if why_not(n, stage, places, names).code is NodeCode.LACKS]
     asked = [r for r, wanted in enumerate(stage.demand) if wanted]
@@ -343,13 +349,14 @@ def _nearest_free(stage: StageState, state: ClusterState) -> str:
 
 
 def _nearest(stage: StageState, rooms: Sequence[Sequence[int]]) -> Sequence[int]:
-    """The vector, of those that nodes have, which holds the largest part of what a task asks for.
+    """The vector, among those of the nodes, with the largest part of a task's demand.
 
-    Compared by the resource of which it holds the smallest part, then by the sum of all parts.
+    Vectors are compared by the resource with the smallest part, then by the sum of all parts.
     """
     asked = [r for r, wanted in enumerate(stage.demand) if wanted]
 
     def parts(room: Sequence[int]) -> tuple[float, float]:
+        # Cut at 1: plenty of memory does not make up for a missing CPU.
         there = [min(1.0, room[r] / stage.demand[r]) for r in asked]
         return min(there), sum(there)
 
@@ -357,7 +364,7 @@ def _nearest(stage: StageState, rooms: Sequence[Sequence[int]]) -> Sequence[int]
 
 
 def _show_of(vector: Sequence[int], resources: Sequence[int], state: ClusterState) -> str:
-    """These components of a vector, zeros too."""
+    """Some components of a vector, zeros too."""
     names = state.resources.names
     return " and ".join(f"{show_steps(names[r], max(0, vector[r]))} {names[r]}" for r in resources)
 
@@ -373,6 +380,7 @@ def _excluded(stage: StageState, state: ClusterState) -> dict[NodeRefusal, int]:
     counts: dict[NodeRefusal, int] = {}
     for node in state.nodes.values():
         why = why_not(node, stage, state.sizes.places[stage.size], state.resources.names)
+        # Without the numbers, so that thousands of nodes fall into a few groups.
         kind = NodeRefusal(why.code, why.name, also=why.also)
         counts[kind] = counts.get(kind, 0) + 1
     return counts
@@ -390,7 +398,7 @@ def _counted(excluded: dict[NodeRefusal, int]) -> str:
 
 
 def why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str, ...]) -> NodeRefusal:
-    """What keeps a task of the stage off the node now."""
+    """The reason for a node not to take a task of the stage now."""
     if node.draining:
         return NodeRefusal(NodeCode.DRAINING)
     if stage.size in node.barred:
@@ -400,6 +408,7 @@ def why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str
         return barred
     for code, has in ((NodeCode.TOO_SMALL, node.spec.room), (NodeCode.LACKS, node.free)):
         if not fits(stage.demand, has):
+            # TOO_SMALL before LACKS, because waiting helps against the second alone.
             first, *others = (r for r, wanted in enumerate(stage.demand) if wanted > has[r])
             return NodeRefusal(code, names[first], stage.demand[first], has[first], tuple(names[r] for r in others))
     return NodeRefusal(NodeCode.HAS_ROOM)

@@ -1,8 +1,8 @@
-"""What a field of a struct says of itself to those who read it from a file: its unit, its bounds, its key there.
+"""Annotations of struct fields for readers of files: unit, bounds, and the key in the file.
 
-Where a scenario names what the core or the engine has a struct for, the struct is all there is: its fields are the
-file's keys. Decoding of logs goes by none of this, because a fact that makes no sense is refused with a reason there,
-and must be read again when the log is replayed.
+A struct of the core or the engine is the only declaration of its block in a scenario: the fields are the file's keys.
+Decoding of logs ignores the annotations, because an impossible fact is refused there with a reason, and must be
+readable again when the log is replayed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-#: Key of what `written` says inside `msgspec.Meta.extra`.
+#: Key of the annotations of `written` inside `msgspec.Meta.extra`.
 WRITTEN: Final = "written"
 
 
@@ -20,11 +20,12 @@ def written(
 ) -> msgspec.Meta:
     """How a field is written in files.
 
-    form: what stands there instead of its type: 'duration', 'interval' (a duration above zero), 'bytes', 'rate',
-    'decider' (a policy with what it works with), 'errors' and 'factors' (the lowest and the highest).
-    key: its name there; without one the field's own, less the `_ms` of times. choices: the words accepted.
-    bounds: gt, ge, lt, le, min_length, max_length and pattern, as in msgspec.Meta.
+    form: form in the file instead of the type: 'duration', 'interval' (a duration above zero), 'bytes', 'rate',
+    'decider' (a policy with predictor and placer), 'errors' and 'factors' (the lowest and the highest). key: name in
+    the file; by default the field's own name, less the `_ms` of times. choices: the words accepted. bounds: gt, ge, lt,
+    le, min_length, max_length and pattern, as in msgspec.Meta.
     """
+    # In `extra`, which msgspec ignores: bounds in `Meta` itself would already refuse a fact of an old log.
     return msgspec.Meta(extra={WRITTEN: {"form": form, "key": key, "choices": choices, "bounds": bounds}})
 
 
@@ -38,7 +39,7 @@ Interval = Annotated[int, written("interval")]
 Rate = Annotated[int, written("rate")]
 #: Some text.
 Name = Annotated[str, written(min_length=1)]
-#: At least 1, and at most what any cluster or workload has.
+#: At least 1, and at most the count in any cluster or workload.
 Count = Annotated[int, written(ge=1, le=10_000_000)]
 Probability = Annotated[float, written(ge=0, le=1)]
 Positive = Annotated[float, written(gt=0)]

@@ -1,4 +1,4 @@
-"""Why each job waits, kept up to date: a `Hold` when its first reason changes, a `Resume` when it no longer waits."""
+"""Reasons of waiting jobs: `Hold` when a job's first reason changes, `Resume` when no task waits any more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedulers.core.state import ClusterState, JobState, StageState
 
 
 class Holds:
-    """The first reason for which each job waits."""
+    """The first reason of each waiting job."""
 
     def __init__(
         self,
@@ -22,14 +22,16 @@ class Holds:
     ) -> None:
         self._state, self._why = state, why
         self.doubted = state.journal.reasons.cursor()
-        """Jobs whose reason may have changed since the last `report`."""
+        """Jobs with a possibly changed reason since the last `report`."""
         self._asked = Reason.WAITS_FOR_RETRY if offers == "thought" else Reason.WAITS_FOR_ASK
         self._passed_by = PASSED_BY[offers]
+        # Workers with queues of their own have no nodes in this sense, and say their own reason.
         self._no_room = no_room if no_room is not None else self._reason_of_nodes
 
     def report(self, decisions: list[Decision]) -> None:
-        """Append a `Hold` for each job whose reason changed; a job that no longer waits resumes without a decision."""
+        """Append a `Hold` for each job with a changed reason; jobs without waiting tasks resume silently."""
         state = self._state
+        # Only doubted jobs are asked: asking all waiting jobs after each fact would be quadratic in a long queue.
         for name in self.doubted.read():
             job = state.jobs.get(name)
             if job is None:
@@ -38,6 +40,7 @@ class Holds:
             if reason is job.hold:
                 continue
             if reason is None:
+                # Applied but not logged: a started task already tells a reader that the job goes on.
                 state.apply(Resume(name))
             else:
                 hold = Hold(name, reason)
@@ -45,7 +48,7 @@ class Holds:
                 decisions.append(hold)
 
     def reason(self, job: JobState) -> Reason | None:
-        """The first reason why the job's next task waits; None when nothing of it waits. A function of state only."""
+        """The first reason for the job's next task to wait; None when no task waits. A function of state only."""
         if job.cancelled or job.left == job.running:
             return None
         if not job.admitted:
@@ -53,6 +56,7 @@ class Holds:
         if not job.waiting:
             ready = any(s.waiting and not s.parents_left for s in job.stages)
             return self._asked if ready else Reason.WAITS_FOR_STAGE
+        # Both are asked, because a policy may hold a job back for a reason of higher precedence than room.
         of_room = self._reason_of_room(job)
         said = self._why(job)
         if said is None:
@@ -60,11 +64,12 @@ class Holds:
         return min(of_room, said[0], key=lambda reason: reason.precedence)
 
     def _reason_of_room(self, job: JobState) -> Reason:
-        """Of all launchable stages the reason that is said first."""
+        """The first reason, by precedence, over all launchable stages."""
         state = self._state
         stages = [job.stages[index] for index in job.open]
         if not state.nodes:
             return Reason.NO_NODES
+        # Before limits and room: only a change of the cluster can help here.
         never = [stage.size for stage in stages if not state.sizes.can_start(job, stage)]
         if never:
             return Reason.TOO_LARGE if any(map(state.sizes.matches, never)) else Reason.NO_NODE_MATCHES
@@ -78,7 +83,7 @@ class Holds:
         return self._no_room(job, stages)
 
     def _reason_of_nodes(self, job: JobState, stages: list[StageState]) -> Reason:
-        """Of stages that nothing but room keeps waiting."""
+        """The reason of stages kept waiting by nothing but room."""
         state = self._state
         if not all(state.sizes.fitting(stage.size) for stage in stages):
             return Reason.NO_ROOM

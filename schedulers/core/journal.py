@@ -1,7 +1,7 @@
-"""Who has to look again: ids of what changed, in order, and for each reader how far it has read.
+"""Ids of changed jobs and sizes, in order, and for each reader the place reached so far.
 
-The state writes down what a fact or a decision changed; whoever keeps something that follows from it (an order of jobs,
-what was last said of each, the nodes that beat) has a cursor of its own, and takes nothing from the others by reading.
+The state writes down every change. A reader keeping something derived (an order of jobs, the last reason of each job,
+the nodes with a beat) has a cursor of its own, so that no reader takes entries away from another.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T", str, int)
 
-#: So many entries are kept at least before what everybody has read, and repetitions, are dropped.
+#: Number of entries kept before entries read by all, and repetitions, are dropped.
 LENGTH: Final = 1 << 14
-#: So many different ids may be unread. After that those of what is gone are dropped.
+#: Number of different unread ids kept before ids without a live object are dropped.
 UNREAD: Final = 100_000
 
 
 class Cursor(Generic[T]):
-    """One reader's place in a topic: what it has yet to read is entries[at:]."""
+    """A reader's place in a topic: unread entries are entries[at:]."""
 
     __slots__ = ("at", "entries")
 
@@ -28,22 +28,24 @@ class Cursor(Generic[T]):
         self.at = at
 
     def read(self) -> Collection[T]:
-        """What changed since the last reading, each id once, in the order of its first change."""
+        """Ids changed since the last reading, each id once, in the order of its first change."""
         entries, at = self.entries, self.at
         count = len(entries)
         if count == at:
             return ()
         self.at = count
+        # A dict keeps the first of each id in order; a single entry, the usual case, needs no dict.
         return entries[at:] if count == at + 1 else dict.fromkeys(entries[at:])
 
 
 class Topic(Generic[T]):
-    """Changes of one kind. note(id) writes one down: it is the list's own `append`, for it is called for every task."""
+    """Changes of a single kind. note(id) writes down a change."""
 
     __slots__ = ("_cursors", "entries", "longest", "note")
 
     def __init__(self) -> None:
         self.entries: list[T] = []
+        # The list's own `append` instead of a method: every task calls `note` several times.
         self.note: Callable[[T], None] = self.entries.append
         self.longest = LENGTH
         self._cursors: list[Cursor[T]] = []
@@ -55,13 +57,13 @@ class Topic(Generic[T]):
         return cursor
 
     def unread(self) -> Collection[T]:
-        """What somebody has yet to read, each id once, in the order of its first change."""
+        """Ids unread by some reader, each id once, in the order of its first change."""
         return dict.fromkeys(self.entries[min((cursor.at for cursor in self._cursors), default=len(self.entries)) :])
 
     def trim(self, is_there: Callable[[T], bool] | None = None) -> None:
-        """Drop what everybody has read, and what somebody has not but once.
+        """Drop entries read by all readers, and repetitions.
 
-        is_there: when a reader is very far behind, ids of what is gone are dropped as well.
+        is_there: when a reader is very far behind, ids without a live object are dropped as well.
         """
         entries = self.entries
         kept: list[T] = []
@@ -74,27 +76,27 @@ class Topic(Generic[T]):
         moved[len(entries)] = len(kept)
         for cursor in self._cursors:
             cursor.at = moved[cursor.at]
+        # In place, because cursors and the bound `append` hold this very list.
         entries[:] = kept
+        # Twice as long before the next trimming, so that trimming costs O(1) per entry on average.
         self.longest = max(LENGTH, 2 * len(kept))
 
 
 class Journal:
-    """All changes that somebody reads.
-
-    orders: jobs whose place in an order may have changed. reasons: jobs whose reason to wait may be another now; the
-    scheduler and the policies write here too, of what they alone know. sizes: sizes that had no launchable task, or
-    were at a limit, and now are not.
-    """
+    """All changes with readers."""
 
     __slots__ = ("orders", "reasons", "sizes")
 
     def __init__(self) -> None:
+        # Jobs with a possibly changed place in an order.
         self.orders: Topic[str] = Topic()
+        # Jobs with a possibly changed reason to wait; the scheduler and policies write here too.
         self.reasons: Topic[str] = Topic()
+        # Sizes with launchable tasks after a time without, and sizes no longer at a limit.
         self.sizes: Topic[int] = Topic()
 
     def trim(self, is_there: Callable[[str], bool]) -> None:
-        """Drop what nobody will read. is_there: whether a job is live."""
+        """Drop entries nobody will read. is_there: whether a job is live."""
         self.orders.trim(is_there)
         self.reasons.trim(is_there)
         self.sizes.trim()

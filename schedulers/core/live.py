@@ -1,8 +1,8 @@
-"""What lives in a cluster: jobs with their stages, nodes, and the containers that hold nodes for jobs.
+"""Live objects of a cluster: jobs with their stages, nodes, and the containers holding nodes for jobs.
 
-Only the state changes these, on facts and decisions. Tasks that have not started are counts, not objects.
-Stages, jobs and nodes are made rarely and changed with every task: classes with slots, of which CPython writes an
-attribute four times as fast as of a msgspec struct. Containers are made with every task: a struct, made twice as fast.
+Only the state changes them, on facts and decisions. Unstarted tasks are counts, not objects. Stages, jobs and nodes are
+made rarely and changed with every task, so their classes have slots: CPython writes such an attribute four times as
+fast as an attribute of a msgspec struct. Containers are made with every task, so they are structs, made twice as fast.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GRANTED, RUNNING, IDLE, MOVING = 0, 1, 2, 3
 
 @dataclass(slots=True, eq=False)
 class Counts:
-    """What only grows; one for all rooms of a state."""
+    """Growing numbers, shared by all rooms of a state."""
 
     version: int = 0
     """Changes of any kind."""
@@ -39,7 +39,7 @@ class Counts:
 
 @dataclass(slots=True, eq=False)
 class StageState:
-    """One stage of a live job. Tasks below `next` (and those in `taken`) were launched at least once."""
+    """A stage of a live job. Tasks below `next` (and those in `taken`) were launched at least once."""
 
     index: int
     demand: Vector
@@ -47,25 +47,25 @@ class StageState:
     """Number of its size in `ClusterState.sizes`; from demand, places and the limits of its queue and user."""
     tasks: int
     waiting: int
-    """Tasks that are not launched, pilots and those that came back included; tasks - finished - running."""
+    """Unlaunched tasks, pilots and returned tasks included; tasks - finished - running."""
     parents_left: int
     """Parents with unfinished tasks; from `finished` of the job's other stages."""
     asked: bool
-    """Whether the shell has asked for it, at submission or with JobChanged."""
+    """Whether the shell has asked for the stage, at submission or with JobChanged."""
     next: int = 0
-    """The lowest task that was never launched, is no pilot, and is not in `taken`."""
+    """The lowest never launched task that is no pilot and not in `taken`."""
     running: int = 0
     """Tasks granted or running; from the containers."""
     finished: int = 0
-    """Tasks that succeeded."""
+    """Number of succeeded tasks."""
     taken: dict[int, None] = field(default_factory=dict)
-    """Tasks from `next` on that are not to be launched as next ones: launched out of turn, or pilots."""
+    """Tasks from `next` on to be skipped by `next`: launched out of turn, or pilots."""
     pilots: list[int] = field(default_factory=list)
     """Waiting pilots, sorted."""
     returned: list[int] = field(default_factory=list)
-    """Tasks, not pilots, that must run again; a heap."""
+    """Tasks, not pilots, to be run again; a heap."""
     attempts: dict[int, int] = field(default_factory=dict)
-    """How often a task was begun in vain; only tasks of which that is so."""
+    """Number of failed attempts of each task with such attempts."""
     done_ms: float = 0.0
     """Run time of its finished tasks, at node speed 1."""
     outputs: dict[int, list[tuple[str, int]]] | None = None
@@ -78,17 +78,18 @@ class StageState:
 
     @property
     def others(self) -> int:
-        """Waiting tasks that are not pilots."""
+        """Number of waiting tasks besides pilots."""
         return self.waiting - len(self.pilots)
 
     def is_waiting(self, task: int) -> bool:
-        """Whether this very task has not started, or must start again."""
+        """Whether the task has not started, or must start again."""
         if task in self.pilots or task in self.returned:
             return True
         return self.next <= task < self.tasks and task not in self.taken
 
     def first_task(self, pilots: bool | None = None) -> tuple[int, int]:
-        """The task that would start next: (index, attempt). pilots: only those, none of those, or first those."""
+        """The next task to start: (index, attempt). pilots: True only pilots, False none, None pilots first."""
+        # Pilots first, because held tasks wait for them; then returned tasks, which keep their children waiting.
         if self.pilots and pilots is not False:
             index = self.pilots[0]
         elif self.returned:
@@ -100,15 +101,17 @@ class StageState:
         return index, self.attempts.get(index, 0)
 
     def take_out(self, task: int, job: str) -> bool:
-        """Take a task of this job out of the waiting ones; returns whether it is a pilot. Raises InvalidTransition."""
+        """Take a waiting task of the job out; returns whether the task is a pilot. Raises InvalidTransition."""
         if task in self.pilots:
             self.pilots.remove(task)
             return True
         if task in self.returned:
             self.returned.remove(task)
+            # Removal from the middle breaks the heap; a chosen task among the returned ones is rare.
             heapify(self.returned)
         elif task == self.next:
             self.next += 1
+            # `taken` must not keep tasks below `next`, or it would grow with the stage.
             self.skip_taken()
         elif task > self.next and task not in self.taken and task < self.tasks:
             self.taken[task] = None
@@ -117,12 +120,13 @@ class StageState:
         return False
 
     def made(self, task: int, node: str, at: int) -> None:
-        """The output of a task, which somebody takes, is on a node."""
+        """Note the output of a task, needed by a child, on a node."""
         assert self.outputs is not None
         self.outputs.setdefault(task, []).append((node, at))
 
     def put_back(self, task: int, attempt: int, *, pilot: bool) -> None:
-        """A task waits again, to be begun as this attempt."""
+        """Let a task wait again, to be begun as the given attempt."""
+        # The attempt is part of a task's identity: a late end of an earlier attempt must not count.
         self.attempts[task] = attempt
         if pilot:
             insort(self.pilots, task)
@@ -136,7 +140,8 @@ class StageState:
         insort(self.pilots, task)
 
     def skip_taken(self) -> None:
-        """Let `next` be the lowest task again that may be the next one."""
+        """Move `next` to the lowest task not in `taken`."""
+        # Amortised O(1): each task is entered in `taken` and left behind at most once.
         while self.next in self.taken:
             del self.taken[self.next]
             self.next += 1
@@ -159,7 +164,7 @@ class JobState:
     children: list[list[int]]
     """The stages below each stage; from the parents in `spec`."""
     open: list[int] = field(default_factory=list)
-    """Stages that have launchable tasks, lowest index first; from the stages, `cancelled` and `admitted`."""
+    """Stages with launchable tasks, lowest index first; from the stages, `cancelled` and `admitted`."""
     waiting: int = 0
     """Launchable tasks; from the stages in `open`."""
     running: int = 0
@@ -169,20 +174,21 @@ class JobState:
     done_ms: int = 0
     """Run time of its finished tasks."""
     started: int = 0
-    """Its containers that run a task."""
+    """Number of its containers with a running task."""
     started_sum: int = 0
     """Sum of their start times, so that attained service at any instant is O(1)."""
     plan: SamplePlan | None = None
-    """What the predictor said on submission."""
+    """The predictor's answer at submission."""
     pilots_left: int = 0
-    """Pilots that have not finished; from `plan` and what has finished."""
+    """Number of unfinished pilots; from `plan` and the finished tasks."""
     size_ms: float | None = None
     """Estimated total work, None while there is no estimate."""
     size_source: str = ""
-    """Where that is from."""
+    """Source of the estimate."""
     hold: Reason | None = None
-    """Why it waits, as said last; None when nothing of it waited then."""
+    """The reason last told for waiting; None when no task of the job waited then."""
     cancelled: bool = False
+    """Whether the job was withdrawn: no task starts any more."""
     admitted: bool = True
     """False while its queue is full of jobs, or was removed: none of its stages is open."""
 
@@ -197,10 +203,11 @@ class JobState:
 
     def open_stages(self) -> Iterator[StageState]:
         """Stages with launchable tasks, lowest index first."""
+        # A copy of `open`: stages close while a policy walks through them.
         return map(self.stages.__getitem__, tuple(self.open))
 
     def waits_whole(self, stage: StageState) -> bool:
-        """Whether the stage is a gang of which nothing has started: all its tasks start together or none."""
+        """Whether the stage is a gang without a started task: all its tasks start together or none."""
         return stage.waiting == stage.tasks and self.spec.stages[stage.index].gang
 
 
@@ -215,24 +222,26 @@ class ContainerState(msgspec.Struct, eq=False):
     attempt: int
     pilot: bool
     size: int
-    """Number of its size in `ClusterState.sizes`: what it holds; from the stage that it was made for."""
+    """Number of its size in `ClusterState.sizes`: the room held; from the stage at its making."""
     granted: int
-    """When it was decided on, or handed to this job."""
+    """Time of the decision, or of the hand-over to the present job, ms."""
     started: int = -1
     """When its task began to run; -1: not yet."""
     status: int = GRANTED
-    """GRANTED (decided, not heard running), RUNNING, IDLE (an executor between tasks), or MOVING (an executor on its
-    way to a job that has no task for it yet: stage and task are -1)."""
+    """GRANTED (decided, not heard running), RUNNING, IDLE (an executor between tasks), or MOVING (an executor
+    travelling to a job without a task for it yet: stage and task are -1).
+    """
     copy: bool = False
-    """Whether another container is the task that it runs, or that task is done: see `copies`."""
+    """Whether the task is done, or stands with another container: see `copies`."""
 
     def over(self, runtime_ms: int, now: int) -> int:
-        """When its task ended, which took so long, and was heard to end now."""
+        """Time at which its task ended, ms, for a run time heard of now."""
+        # Clocks of nodes differ, and an end never lies after the moment of hearing of it.
         return now if self.started < 0 else min(now, self.started + runtime_ms)
 
     @property
     def story(self) -> str:
-        """What is known of it, for messages."""
+        """The container in words, for messages."""
         status = ("granted", "running", "idle", "moving")[self.status]
         return (
             f"container {self.id} of job {self.job} (stage {self.stage}, task {self.task}, "
@@ -242,23 +251,23 @@ class ContainerState(msgspec.Struct, eq=False):
 
 @dataclass(slots=True, eq=False)
 class NodeState:
-    """A node: what is free, who is on it."""
+    """A node: its free room, and its containers."""
 
     spec: Node
     index: int
     """Its number in order of arrival."""
     free: list[int]
-    """What is left of its room, slack included; from `spec`, its containers and what others hold."""
+    """Free part of its room, slack included; from `spec`, its containers and foreign use."""
     containers: dict[int, None] = field(default_factory=dict)
     """Its containers by number, in order of arrival; from the state's containers."""
     foreign: dict[str, Vector] = field(default_factory=dict)
-    """What others hold, by the name that it was observed under."""
+    """Foreign use, by the name under which the use was observed."""
     version: int = 0
     """Counts changes of its room."""
     draining: bool = False
-    """It takes no new containers."""
+    """Whether the node refuses new containers."""
     barred: dict[int, None] = field(default_factory=dict)
-    """Sizes whose tasks its labels or taints keep away; from `spec` and the places of all sizes."""
+    """Sizes kept away by its labels or taints; from `spec` and the places of all sizes."""
 
     @property
     def id(self) -> str:
@@ -266,7 +275,7 @@ class NodeState:
         return self.spec.id
 
     def fits(self, stage: StageState) -> bool:
-        """Whether a task of this stage could start here now."""
+        """Whether a task of the stage could start here now."""
         if self.draining or stage.size in self.barred:
             return False
         for wanted, there in zip(stage.demand, self.free):  # noqa: B905, SIM110 (`resources.fits`, without its call)
@@ -275,7 +284,9 @@ class NodeState:
         return True
 
     def room_for(self, stage: StageState) -> int:
-        """How many tasks of this stage could start here now."""
+        """Number of tasks of the stage able to start here now."""
         if self.draining or stage.size in self.barred:
             return 0
+        # A list, not a generator: `min` of a short list is faster. Never below 0, because foreign use may exceed the
+        # room.
         return max(0, min([free // wanted for wanted, free in zip(stage.demand, self.free, strict=True) if wanted]))

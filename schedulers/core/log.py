@@ -1,9 +1,9 @@
-"""The log is the run: a header, then every fact that mattered followed by the decisions it led to.
+"""The log is the run: a header, then every fact of consequence followed by the decisions it led to.
 
-One JSON object a line. A fact's line has `event`, a decision's `decision`, a note's `note`; what is at its default is
-left out, so that a new field changes no log in which it says nothing. Facts that changed nothing and led to nothing (an
-idle heartbeat) are left out as well, so that a run that skips idle heartbeats writes the same log as one that does not.
-`sha256` is over the lines as written.
+A JSON object per line. A fact's line has `event`, a decision's `decision`, a note's `note`. Fields at their default are
+left out, so that a new field changes no log without it. Facts without consequences (an idle heartbeat) are left out as
+well, so that a run with idle heartbeats writes the same log as a run skipping them. `sha256` is over the lines as
+written.
 """
 
 from __future__ import annotations
@@ -21,50 +21,56 @@ from schedulers.core.model import Copies
 from schedulers.core.written import Written
 
 FORMAT: Final = 2
-#: Format 1 wrote what is at its default, too.
+#: Format 1 wrote fields at their default, too.
 READABLE: Final = (1, FORMAT)
 _CHUNK: Final = 1 << 12
 
 
 class SchedulerConfig(Written, frozen=True, kw_only=True):
-    """All that a scheduler is made from; the log's header.
-
-    policy, predictor, placement: `{'kind': name, **settings}`; predictor None: none.
-    offers: 'heartbeat' one node when it beats, 'event' all nodes after each fact, 'cycle' all nodes at each Tick,
-    'thought' all nodes to one job at each Thought.
-    executors: containers outlive tasks. containers_per_offer: at most so many new ones per offer, or None.
-    record: 'first' keeps the first reason per waiting job, 'full' every round. reserve_after: ms that a stage waits
-    without room before nodes are reserved for it; None: never. copies: of tasks; None: none. first_container: number
-    of the first one, where several schedulers share a cluster. decentralised: settings of schedulers
-    without a view of the cluster (`schedulers.decentralised`), for which neither policy nor placement counts; None: one
-    scheduler that sees the whole cluster.
-    """
+    """Everything a scheduler is made from; the log's header."""
 
     resources: tuple[str, ...]
+    """Names of the resources, in the order of all vectors."""
     policy: dict[str, Any]
+    """`{'kind': name, **settings}`."""
     predictor: dict[str, Any] | None = None
+    """`{'kind': name, **settings}`; None: no predictor."""
     placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
+    """`{'kind': name, **settings}` of the placer."""
     offers: Literal["heartbeat", "event", "cycle", "thought"] = "heartbeat"
+    """'heartbeat': a node at its beat. 'event': all nodes after each fact. 'cycle': all nodes at each Tick. 'thought':
+    all nodes to a single job at each Thought.
+    """
     executors: bool = False
+    """Whether containers outlive tasks."""
     containers_per_offer: int | None = None
+    """Largest number of new containers per offer; None: no limit."""
     seed: int = 0
     record: Literal["first", "full"] = "first"
+    """'first': keep the first reason per waiting job. 'full': keep every round."""
     reserve_after: int | None = None
+    """Time without room after which nodes are reserved for a stage, ms; None: never."""
     copies: Copies | None = None
+    """Settings of copies of tasks; None: no copies."""
     decentralised: dict[str, Any] | None = None
+    """Settings of schedulers without a view of the cluster (`schedulers.decentralised`), for which neither policy nor
+    placement counts; None: a single scheduler with a view of the whole cluster.
+    """
     first_container: int = 1
+    """Number of the first container, where several schedulers share a cluster."""
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="note", tag="Header"):
-    """Line 1 of a log. snapshot: the state it begins from (base64), or None for an empty cluster."""
+    """Line 1 of a log."""
 
     config: SchedulerConfig
     format: int = FORMAT
     snapshot: bytes | None = None
+    """The state at the beginning (base64), or None for an empty cluster."""
 
 
 class Ignored(msgspec.Struct, frozen=True, tag_field="note", tag="Ignored", gc=False):
-    """A fact that was not taken: a repetition, or too late."""
+    """An ignored fact: a repetition, or too late."""
 
     event: AnyEvent
     why: str
@@ -77,10 +83,10 @@ _DECISION: Final = msgspec.json.Decoder(AnyDecision)
 
 
 class Log:
-    """Encodes, hashes and hands on the lines of one run.
+    """Encodes, hashes and hands on the lines of a run.
 
-    write: takes chunks of whole lines, or None to keep nothing but the hash.
-    only_decisions: leave facts out of what is written (the hash covers everything).
+    write: takes chunks of whole lines; None keeps nothing but the hash. only_decisions: leave facts out of the written
+    lines (the hash covers everything).
     """
 
     def __init__(self, write: Callable[[bytes], object] | None = None, *, only_decisions: bool = False) -> None:
@@ -95,16 +101,17 @@ class Log:
         self._pending.append(Header(config, snapshot=snapshot))
 
     def add(self, event: Event, decisions: list[Decision]) -> None:
-        """A fact and what it led to."""
+        """Add a fact and its decisions."""
         pending = self._pending
         pending.append(event)
         if decisions:
             pending += decisions
+        # In chunks, because encoding thousands of structs in a single call is much cheaper than one by one.
         if len(pending) > _CHUNK:
             self.flush()
 
     def ignored(self, event: Event, why: str) -> None:
-        """A fact that was not taken."""
+        """Add an ignored fact."""
         self._pending.append({"note": "Ignored", "event": event, "why": why})
 
     @property
@@ -113,11 +120,12 @@ class Log:
         return self._flushed + len(self._pending)
 
     def flush(self) -> None:
-        """Encode, hash and hand on what is pending."""
+        """Encode, hash and hand on all pending lines."""
         encoded = self._encode_lines(self._pending)
         self._hash.update(encoded)
         if self._write is not None:
             if self._only_decisions:
+                # Encoded a second time: the hash is over all lines, whatever part of them is written.
                 kept = [line for line in self._pending if isinstance(line, Decision | Header)]
                 encoded = self._encode_lines(kept)
             if encoded:
@@ -133,7 +141,7 @@ class Log:
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[Line]:
-    """Lines of a log as structs. Raises InvalidTransition with the line's number where one cannot be read."""
+    """Lines of a log as structs. Raises InvalidTransition with the number of an unreadable line."""
     for number, line in enumerate(lines, start=1):
         decoder: Any = EVENT
         if line.startswith(b'{"decision"'):

@@ -1,4 +1,4 @@
-"""The state as plain data, for another process to take over. What follows from the rest is left out."""
+"""The state as plain data, for another process to take over. Derived figures are left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedulers.core.state import ClusterState
 
 
 class _Reserved(msgspec.Struct):
-    """What `Reservations.dump` returns."""
+    """The data of `Reservations.dump`."""
 
     since: list[tuple[str, int, int]]
     held: list[tuple[int, Reserve]]
@@ -24,7 +24,7 @@ class _Reserved(msgspec.Struct):
 
 
 class _Saved(msgspec.Struct):
-    """What `dump` returns. touched, doubted: what the policy, and the scheduler, have yet to read of the journal."""
+    """The data of `dump`."""
 
     now: int
     nodes: list[NodeState]
@@ -36,11 +36,13 @@ class _Saved(msgspec.Struct):
     sizes: list[tuple[Vector, Places]]
     active_sizes: list[int]
     touched: list[str]
+    """Entries of the journal's orders unread by the policy."""
     next: tuple[int, int, int, int]
     finished: list[str]
     removed: dict[str, int] = {}
     groups: list[Group | None] = []
     doubted: list[str] = []
+    """Entries of the journal's reasons unread by the scheduler."""
     reservations: _Reserved | None = None
     links: Links | None = None
     leaving: list[int] = []
@@ -48,7 +50,7 @@ class _Saved(msgspec.Struct):
 
 
 def dump(state: ClusterState) -> dict[str, Any]:
-    """Everything that is not derived, as plain data."""
+    """Everything underived, as plain data."""
     sizes, reservations, counts = state.sizes, state.reservations, state.counts
     kept: dict[str, Any] = {"reservations": reservations.dump()} if reservations is not None else {}
     if state.work.parted:
@@ -61,6 +63,7 @@ def dump(state: ClusterState) -> dict[str, Any]:
         "now": state.now,
         "nodes": list(state.nodes.values()),
         "jobs": list(state.jobs.values()),
+        # Its own list, because the order of `waiting` is not the order of submission and policies walk through it.
         "waiting": list(state.waiting),
         "containers": list(state.containers.values()),
         "idle": list(state.idle),
@@ -78,7 +81,7 @@ def dump(state: ClusterState) -> dict[str, Any]:
 
 
 def load(state: ClusterState, data: Any) -> None:
-    """Let an empty state take over what `dump` returned (after a round trip through msgpack)."""
+    """Let an empty state take over the data of `dump` (after a round trip through msgpack)."""
     saved = msgspec.convert(data, _Saved)
     state.now, state.work.links, counts = saved.now, saved.links, state.counts
     counts.next_container, counts.next_job, counts.next_node, counts.version = saved.next
@@ -95,12 +98,14 @@ def load(state: ClusterState, data: Any) -> None:
     state.moving.update((c.id, c) for c in saved.containers if c.status == MOVING)
     state.work.finished.update(dict.fromkeys(saved.finished))
     state.work.parted.update(dict.fromkeys(saved.parted))
+    # In this order: sums need the demands of sizes, queues need both to charge every container anew.
     _load_sizes(state, saved)
     _load_sums(state)
     _load_queues(state, saved)
     if state.reservations is not None and saved.reservations is not None:
         state.reservations.load(saved.now, *msgspec.structs.astuple(saved.reservations))
     for topic, unread in ((state.journal.orders, saved.touched), (state.journal.reasons, saved.doubted)):
+        # In place, because cursors hold this very list.
         topic.entries[:] = unread
 
 
@@ -132,4 +137,5 @@ def _load_queues(state: ClusterState, saved: _Saved) -> None:
             state.admission.wait(job)
     state.recount()
     for size in state.sizes.bounds:
-        state.sizes.admits(size)  # notes those that are at a limit
+        # Asked for its note alone: a sleeping reader must be woken when the limit is left.
+        state.sizes.admits(size)  # notes sizes at a limit

@@ -1,4 +1,4 @@
-"""What there is to schedule: jobs as DAGs of stages, nodes, queues. Frozen facts, no behaviour, no run times."""
+"""Things to schedule: jobs as DAGs of stages, nodes, queues. Frozen facts, no behaviour, no run times."""
 
 from __future__ import annotations
 
@@ -16,41 +16,36 @@ from schedulers.core.written import Written
 
 
 class Edge(Written, frozen=True, kw_only=True):
-    """What ties a stage to one of its parents.
-
-    parent: index of the parent stage inside the job. kind: 'barrier', nothing of the stage starts before all of the
-    parent is done. data: bytes that the whole parent hands to the whole stage; each of its tasks hands each task of the
-    stage an equal part.
-    """
+    """The tie between a stage and a parent."""
 
     parent: int
+    # 'barrier': no task of the stage starts before the whole parent is done.
     kind: Literal["barrier"] = "barrier"
+    # Bytes handed by the whole parent to the whole stage: every pair of tasks moves an equal part.
     data: int = 0
 
 
 class Stage(Written, frozen=True, kw_only=True):
-    """N equal tasks, of one resource demand, that may start when all parent stages are done.
-
-    parents: an edge to each parent stage, or its index alone; `edges` and `above` are what one reads.
-    hosts: per task the nodes that hold its input, a wish and no demand; one entry stands for all tasks, () for none.
-    master: its one task is the job's application master, which nobody samples and which ends with the job.
-    """
+    """N equal tasks, of the same resource demand, able to start when all parent stages are done."""
 
     name: Name
     """Its name inside the job, e.g. `map`."""
     tasks: Count
     """How many tasks, e.g. `20`."""
     demand: Vector
+    # An index stands for an edge without data, so that logs of plain DAGs stay short; `edges` and `above` read both.
     parents: tuple[int | Edge, ...] = ()
     hint_ms: Duration | None = None
-    """What its owner says that a task takes, a claim and no fact, e.g. `30s`."""
+    """The owner's claim about the run time of a task, e.g. `30s`."""
     places: Places = ANYWHERE
-    """Nodes that its tasks may use; all that have no taint when left out, e.g. `{tolerations: [{key: gpu, operator:
+    """Nodes open to its tasks; all nodes without taints when left out, e.g. `{tolerations: [{key: gpu, operator:
     Exists}]}`.
     """
     gang: bool = False
     """Its tasks start all together or not at all, e.g. `true`."""
+    # Per task the nodes with its input, a wish and no demand; a single entry stands for all tasks, () for none.
     hosts: tuple[tuple[str, ...], ...] = ()
+    # Its only task is the job's application master: never sampled, and over with the job.
     master: bool = False
 
     @property
@@ -65,82 +60,80 @@ class Stage(Written, frozen=True, kw_only=True):
 
     @property
     def takes_data(self) -> bool:
-        """Whether a parent hands it any."""
+        """Whether a parent hands data to the stage."""
         return any(isinstance(parent, Edge) and parent.data for parent in self.parents)
 
     def hosts_of(self, task: int) -> tuple[str, ...]:
-        """Nodes that hold the input of one task."""
+        """Nodes with the input of a task."""
         if not self.hosts:
             return ()
         return self.hosts[task] if len(self.hosts) > 1 else self.hosts[0]
 
 
 class Service(Written, frozen=True, kw_only=True):
-    """What makes a job a service: it serves until it is ended from outside, or until the run ends."""
+    """Settings of a service: a job serving until its end from outside, or until the end of the run."""
 
     start_within_ms: Interval | None = None
     """Its objective: from its submission until all its tasks have started, e.g. `30s`."""
     preemptible: bool = True
-    """Whether its containers may be stopped so that others get what is theirs, e.g. `false`."""
+    """Whether its containers may be stopped to give others their due, e.g. `false`."""
 
 
 class Wish(Written, frozen=True, kw_only=True):
-    """One way in which a job would like its tasks to run: no demand, as `places` of a stage is."""
+    """A way in which a job would like its tasks to run: no demand, unlike `places` of a stage."""
 
     device: str = ""
-    """On nodes of this kind, e.g. `gpu`."""
+    """On nodes of the given kind, e.g. `gpu`."""
     rack: str = ""
-    """On nodes of this rack, e.g. `r1`."""
+    """On nodes of the given rack, e.g. `r1`."""
     same_rack: bool = False
-    """All tasks of a stage in one rack, whichever it is, e.g. `true`."""
+    """All tasks of a stage in the same rack, no matter which, e.g. `true`."""
     spread: bool = False
-    """No two tasks of a stage on one node, e.g. `true`."""
+    """Every task of a stage on a node of its own, e.g. `true`."""
     worth: Annotated[float, written(ge=0, le=1e6)] = 1.0
-    """What it is worth against the other ways, e.g. `8`."""
+    """Its worth against the other ways, e.g. `8`."""
     slowdown: Annotated[float, written(ge=1e-3, le=1e3)] = 1.0
     """How long tasks take there, as a multiple of the estimate, e.g. `1.5`."""
 
 
 class Wishes(Written, frozen=True, kw_only=True):
-    """How a job would like to run; policies that do not plan for wishes pass them by."""
+    """Ways in which a job would like to run; policies without plans for wishes ignore them."""
 
     prefer: tuple[Wish, ...] = ()
-    """Ways that will do. No other is taken while one of these can ever be had, e.g. `[{device: gpu, worth: 8},
-    {worth: 3}]`.
+    """Acceptable ways. No other way is taken while any of them can ever be had, e.g. `[{device: gpu, worth: 8}, {worth:
+    3}]`.
     """
     value: Annotated[float, written(gt=0, le=1e6)] = 1.0
-    """What the whole job is worth against others, e.g. `5`."""
+    """Worth of the whole job against other jobs, e.g. `5`."""
     budget_ms: Interval | None = None
     """Ways are left out in which all its tasks together would take longer, by estimates, e.g. `20m`."""
 
 
 class Job(Written, frozen=True, kw_only=True):
-    """A DAG of stages with what a predictor may know about it at submission.
-
-    deadline: by when it should be done, in ms on the scheduler's clock.
-    """
+    """A DAG of stages, with everything a predictor may know at submission."""
 
     id: str
     stages: tuple[Stage, ...]
     name: Name = ""
     """Its recurring name, the same when the script runs again, by which predictors find its history, e.g. `etl`."""
     user: str = ""
-    """Whose it is, e.g. `alice`."""
+    """Its owner, e.g. `alice`."""
     app: str = ""
-    """The program that it runs, for predictors, e.g. `spark-etl`."""
+    """The program run by the job, for predictors, e.g. `spark-etl`."""
     queue: str = "default"
-    """The leaf queue that it sits in, e.g. `prod`."""
+    """Its leaf queue, e.g. `prod`."""
     weight: Positive = 1.0
-    """Its part of what jobs of its queue share, e.g. `2`."""
+    """Its part among the jobs of its queue, e.g. `2`."""
     service: Service | None = None
-    """It is a service, not a batch job: it does not end by itself, e.g. `{start_within: 30s, preemptible: false}`."""
+    """Makes the job a service, without an end of its own, e.g. `{start_within: 30s, preemptible: false}`."""
+    # The time by which the job should be done, in ms on the scheduler's clock.
     deadline: int | None = None
     wishes: Wishes | None = None
-    """How it would like to run, and what that is worth, e.g. `{prefer: [{device: gpu, worth: 8}, {worth: 3}]}`."""
+    """Its wishes for ways to run, and their worth, e.g. `{prefer: [{device: gpu, worth: 8}, {worth: 3}]}`."""
 
     @property
     def kind(self) -> Literal["batch", "service"]:
-        """What kind of job it is."""
+        """The kind of the job."""
         return "batch" if self.service is None else "service"
 
     @property
@@ -154,51 +147,50 @@ class Job(Written, frozen=True, kw_only=True):
         return max(stage.tasks for stage in self.stages)
 
 
-#: Speeds of nodes beyond these are a mistake: run times are whole milliseconds that a log can hold.
+#: Bounds of node speeds; beyond them, run times would not be whole milliseconds of a size fit for a log.
 SLOWEST: Final = 1e-3
 FASTEST: Final = 1e3
 
 
 class Node(Written, frozen=True, kw_only=True):
-    """A machine.
-
-    slack: how much more than its capacity containers may ask for together, () for nothing; for resources that only
-    slow down when too many share them (network, disk). slots: so many tasks run there at once; 0 where nobody counts.
-    """
+    """A machine."""
 
     id: str
     capacity: Vector
     speed: Annotated[float, written(ge=SLOWEST, le=FASTEST)] = 1.0
     """2.0 runs a task in half its time, e.g. `1.5`."""
     rack: str = ""
-    """The rack that it stands in, e.g. `r1`."""
+    """The rack of the node, e.g. `r1`."""
     kind: str = ""
     """Name of the kind of machine, e.g. `m5.large`."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
-    """Labels that stages may ask for (`places` of a stage), e.g. `{disk: ssd}`."""
+    """Labels for stages to ask for (`places` of a stage), e.g. `{disk: ssd}`."""
     taints: tuple[Taint, ...] = ()
-    """Keep stages away that do not tolerate them, e.g. `[{key: gpu}]`."""
+    """Keep away stages without a matching toleration, e.g. `[{key: gpu}]`."""
+    # Amount beyond the capacity that containers may ask for together, () for nothing: for resources that only slow down
+    # when too many share them (network, disk).
     slack: Vector = ()
+    # Number of tasks able to run at once; 0: unlimited.
     slots: int = 0
 
     @property
     def room(self) -> Vector:
-        """What containers may ask for together: the capacity, and the slack where there is any."""
+        """Resources for containers to ask for together: the capacity, and the slack where there is any."""
         return tuple(map(sum, zip(self.capacity, self.slack, strict=True))) if self.slack else self.capacity
 
 
 class Links(Written, frozen=True, kw_only=True):
-    """How fast data that edges carry goes from node to node; on one node it takes no time."""
+    """Rates of edge data between nodes; inside a node data takes no time."""
 
     rate: Rate | None = None
-    """Bytes per second between nodes of which nothing else is said; no time when left out, e.g. `1Gi`."""
+    """Bytes per second between nodes without a rate of their own; no time when left out, e.g. `1Gi`."""
     in_rack: Rate | None = None
-    """Between nodes of one rack, e.g. `10Gi`."""
+    """Bytes per second between nodes of the same rack, e.g. `10Gi`."""
     pairs: Annotated[dict[str, dict[str, Rate]], written(key="between")] = msgspec.field(default_factory=dict)
-    """From one node to another, one way, before all else, e.g. `{n1: {n2: 100Mi}}`."""
+    """From a node to another node, in this direction only, before all other rates, e.g. `{n1: {n2: 100Mi}}`."""
 
     def between(self, one: str, other: str, *, in_rack: bool) -> int | None:
-        """The rate from one node to another, None for no time. in_rack: whether one rack holds both."""
+        """The rate between two nodes in bytes per second, None for no time. in_rack: whether both share a rack."""
         if one == other:
             return None
         named = self.pairs.get(one)
@@ -208,12 +200,12 @@ class Links(Written, frozen=True, kw_only=True):
 
 
 class Copies(Written, frozen=True, kw_only=True):
-    """Policies that do so may run a task in several containers; the first that ends with success is the task."""
+    """Limits for policies with copies: a task in several containers, of which the first to succeed counts."""
 
     max: Annotated[int, written(ge=2, le=1000)] = 2
-    """So many containers of one task, those counted that have ended well, e.g. `3`."""
+    """Largest number of containers of a task, successfully ended containers included, e.g. `3`."""
     others: Literal["run", "end"] = "run"
-    """Those that still run when the first ends go on, and their output counts as well, or are ended, e.g. `end`."""
+    """Copies still running at the first success go on, and their output counts as well, or are ended, e.g. `end`."""
 
 
 #: A resource vector (-1: no limit on that resource), a share of the cluster from 0 to 1, or None: no limit.
@@ -224,7 +216,7 @@ class PerUser(Written, frozen=True, kw_only=True):
     """Limits of each user inside a queue."""
 
     limit: Limit = None
-    """What their tasks hold at most, e.g. `25%`."""
+    """Resources held by their tasks at most, e.g. `25%`."""
     max_running: Count | None = None
     """So many of their jobs run at once, e.g. `2`."""
 
@@ -235,30 +227,28 @@ class Queue(Written, frozen=True, kw_only=True):
     name: Name
     """Its name, e.g. `prod`."""
     weight: Positive = 1.0
-    """Its part of what its siblings share, e.g. `3`."""
+    """Its part among its siblings, e.g. `3`."""
     parent: str = ""
-    """The queue above it; the root when left out, e.g. `company`."""
+    """The queue above; the root when left out, e.g. `company`."""
     guaranteed: Limit = None
-    """What it can count on, for policies that preempt, e.g. `40%`."""
+    """Its guaranteed resources, for policies that preempt, e.g. `40%`."""
     max: Limit = None
-    """What its tasks hold at most; a resource that is not named is not limited, e.g. `{cpu: 100}`."""
+    """Resources held by its tasks at most; unnamed resources are not limited, e.g. `{cpu: 100}`."""
     per_user: PerUser | None = None
-    """Limits of each user inside it, e.g. `{limit: 25%}`."""
+    """Limits of each user inside the queue, e.g. `{limit: 25%}`."""
     max_running: Count | None = None
     """So many of its jobs run at once, the others wait in order of submission, e.g. `10`."""
     preemptible: bool = True
-    """Whether its containers may be stopped so that others get what is theirs, e.g. `false`."""
+    """Whether its containers may be stopped to give others their due, e.g. `false`."""
 
 
 class PastJob(Written, frozen=True, kw_only=True):
-    """One finished job as history remembers it; times in ms on the scheduler's clock (negative: before it began).
-
-    stages: per stage its number of tasks and their mean run time in ms, normalised to node speed 1.
-    """
+    """A finished job in history's memory; times in ms on the scheduler's clock (negative: before its start)."""
 
     name: str
     submitted: int
     finished: int
+    # Per stage the number of tasks and their mean run time in ms, normalised to node speed 1.
     stages: tuple[tuple[int, float], ...]
     user: str = ""
     app: str = ""
@@ -275,6 +265,7 @@ def topological_order(stages: tuple[Stage, ...]) -> list[int]:
                 raise InvalidJob(f"stage '{stage.name}' names parent {parent}, but there are {len(stages)} stages")
             children[parent].append(index)
             missing[index] += 1
+    # Already a heap, because the indexes ascend: the lowest ready index comes first, so the order is unique.
     ready = [i for i, n in enumerate(missing) if n == 0]
     order: list[int] = []
     while ready:
@@ -293,7 +284,7 @@ def topological_order(stages: tuple[Stage, ...]) -> list[int]:
 def check_job(job: Job, resources: int) -> None:
     """Raise InvalidJob unless `job` is a DAG of non-empty stages with demands of `resources` components.
 
-    Its weight must be above 0: shares are divided by it.
+    The weight must be above 0: shares are divided by the weight.
     """
     if not job.stages:
         raise InvalidJob(f"job '{job.id}' has no stages")
@@ -318,7 +309,7 @@ def check_job(job: Job, resources: int) -> None:
 
 
 def _check_wishes(job: str, wishes: Wishes) -> None:
-    """Raise InvalidJob for a value, worth or slowdown that makes no sense."""
+    """Raise InvalidJob for a senseless value, worth or slowdown."""
     told = [("value", wishes.value, 0.0)]
     for wish in wishes.prefer:
         told += [("worth", wish.worth, 0.0), ("slowdown", wish.slowdown, _LEAST_SLOWDOWN)]
@@ -345,7 +336,7 @@ def _check_edges(job: Job, stage: Stage) -> None:
 
 
 def check_links(links: Links) -> None:
-    """Raise InvalidTransition for a rate that is not above 0."""
+    """Raise InvalidTransition for a rate of 0 or below."""
     pairs = [(f"from '{a}' to '{b}'", rate) for a, rates in links.pairs.items() for b, rate in rates.items()]
     for what, rate in (("between nodes", links.rate), ("inside racks", links.in_rack), *pairs):
         if rate is not None and rate <= 0:

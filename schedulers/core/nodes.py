@@ -1,4 +1,4 @@
-"""Nodes: how they are added, changed, drained and removed, and the room on each that other schedulers hold."""
+"""Nodes: added, changed, drained and removed, and the room on each held by other schedulers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ OTHERS: Final = "others"
 
 
 class ClusterNodes:
-    """The nodes of one cluster. width: length of vectors. tree: queues, whose shares follow the capacity."""
+    """The nodes of a cluster.
+
+    width: length of vectors. tree: queues, whose shares follow the capacity.
+    """
+
+    __slots__ = ("_counts", "_sizes", "_tree", "_width", "by_id", "capacity", "foreign")
 
     def __init__(self, width: int, counts: Counts, tree: QueueTree, sizes: Sizes) -> None:
         self._width, self._counts, self._tree, self._sizes = width, counts, tree, sizes
@@ -52,6 +57,7 @@ class ClusterNodes:
             return "unknown"
         self._check_widths(spec)
         for r, (old, new) in enumerate(zip(node.spec.room, spec.room, strict=True)):
+            # By the difference, because running containers and foreign use keep their room.
             node.free[r] += new - old
         self._add_capacity(node.spec.capacity, -1)
         self._add_capacity(spec.capacity, 1)
@@ -67,6 +73,7 @@ class ClusterNodes:
             return "unknown"
         if node.draining:
             return "duplicate"
+        # Not removed at once: running containers keep their node, and the capacity with it, to their end.
         node.draining = True
         self._changed(node)
         if not node.containers:
@@ -90,6 +97,7 @@ class ClusterNodes:
         self._sizes.cluster_changed()
         for r, amount in enumerate(vector):
             self.capacity[r] += sign * amount
+        # A share of a queue is a share of the present capacity.
         if self._tree.queues:
             self._tree.resize(self.capacity)
             self._sizes.limits_changed()
@@ -102,14 +110,14 @@ class ClusterNodes:
         if len(vector) != self._width:
             raise InvalidTransition(f"{what} has {len(vector)} resources, not {self._width}")
 
-    # -- what others hold -----------------------------------------------------------------------
+    # -- foreign use ----------------------------------------------------------------------------
 
     def observed(self, event: ContainerObserved) -> str | None:
-        """A pod or daemon that is not of this scheduler holds so much on a node, or nothing more."""
+        """Take in foreign use of a node, by a pod or daemon of somebody else; None: the use is over."""
         return self._observe(event.node, event.name, event.demand)
 
     def others_seen(self, event: OthersSeen) -> None:
-        """Other schedulers of the cluster hold so much on each of these nodes."""
+        """Take in the use of each node by all other schedulers of the cluster together."""
         for node, demand in event.held.items():
             self._observe(node, OTHERS, demand)
 

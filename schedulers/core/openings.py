@@ -1,4 +1,4 @@
-"""Openings: where and when nodes will have room, by the estimates of what runs there."""
+"""Openings: places and times of room to come on nodes, by the estimates of running tasks."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from schedulers.core.live import ContainerState, JobState, NodeState, StageState
     from schedulers.core.sizes import Sizes
 
-#: A task without an estimate is expected to run as long again as it has run, and at least this long (ms).
+#: A task without an estimate is expected to run as long again as so far, and at least for this time (ms).
 UNKNOWN_MS: Final = 60_000
 
-#: ms that a task of a stage (job and index) takes at node speed 1, or None.
+#: Run time (ms) of a task of a stage (job and index) at node speed 1, or None.
 Estimate = Callable[[str, int], float | None]
 #: What was asked of an `Estimate` while one plan is made.
 _Known = dict[tuple[str, int], float | None]
 
 
 class Opening(NamedTuple):
-    """Room for one task."""
+    """Room for a task."""
 
     at: int
     """When, in ms."""
@@ -35,7 +35,12 @@ class Opening(NamedTuple):
 
 
 class Openings:
-    """Openings of all nodes. one_node: nodes are offered one at a time, so a gang starts on one node or not at all."""
+    """Openings of all nodes.
+
+    one_node: nodes are offered singly, so that a gang starts on a single node or not at all.
+    """
+
+    __slots__ = ("_containers", "_estimate", "_sizes", "one_node")
 
     def __init__(
         self, containers: Mapping[int, ContainerState], sizes: Sizes, estimate: Estimate, *, one_node: bool
@@ -43,17 +48,20 @@ class Openings:
         self._containers, self._sizes, self._estimate, self.one_node = containers, sizes, estimate, one_node
 
     def earliest(self, job: JobState, stage: StageState, nodes: Iterable[NodeState], now: int) -> Reserve | None:
-        """Those of these nodes on which a task of the stage, or the whole gang, starts earliest.
+        """The nodes, among the given ones, with the earliest start of a task of the stage, or of the whole gang.
 
-        None when they could not take it even if they were empty.
+        None when the given nodes could not take the task or gang even when empty.
         """
         count = stage.waiting if job.waits_whole(stage) else 1
+        # Asked once per plan: thousands of containers share a few stages, and an estimate may cost a walk through
+        # history.
         known: _Known = {}
         openings = [list(self._on(node, job, stage, count, now, known)) for node in nodes]
         if self.one_node:
             openings = [
                 min((there for there in openings if len(there) >= count), key=lambda there: there[-1], default=[])
             ]
+        # A total order (time, node, guess), so that equal openings lead to the same plan in every replay.
         first = sorted(chain.from_iterable(openings))[:count]
         if len(first) < count:
             return None
@@ -65,9 +73,9 @@ class Openings:
     def _on(
         self, node: NodeState, job: JobState, stage: StageState, count: int, now: int, known: _Known
     ) -> Iterator[Opening]:
-        """For up to `count` tasks when the node has room for one more.
+        """Openings of a node for up to `count` tasks of a stage, in order of time.
 
-        What runs of a gang is not over before its missing member has come, so no room is expected of that.
+        Running members of a gang end only after its missing member has come, so no room is expected of them.
         """
         if tasks_in(empty(node), node, stage) == 0:
             return
@@ -78,6 +86,7 @@ class Openings:
         for at, number in [(now, 0), *ends]:
             if number:
                 container = self._containers[number]
+                # From here on, because every later opening needs this end as well.
                 guessed |= known[container.job, container.stage] is None
                 for r, amount in enumerate(self._sizes.demands[container.size]):
                     free[r] += amount
@@ -87,13 +96,14 @@ class Openings:
             room = max(room, more)
 
     def _end_of(self, container: ContainerState, node: NodeState, now: int, known: _Known) -> int:
-        """When a container should end: by its stage's estimate, or as long again as it has run."""
+        """Expected end of a container, ms: by its stage's estimate, or as long again as its time so far."""
         key = (container.job, container.stage)
         if key not in known:
             known[key] = self._estimate(*key)
         takes_ms, began = known[key], container.granted if container.started < 0 else container.started
         if takes_ms is None:
             return now + max(UNKNOWN_MS, now - began)
+        # Never in the past: an estimate that was too short says only that the end is near.
         return max(now, began + round(takes_ms / node.spec.speed))
 
 
@@ -105,7 +115,7 @@ def tasks_in(free: Iterable[int], node: NodeState, stage: StageState) -> int:
 
 
 def empty(node: NodeState) -> list[int]:
-    """What a node has for containers: its room without what others hold."""
+    """Room of a node for containers: its whole room without foreign use."""
     free = list(node.spec.room)
     for vector in node.foreign.values():
         for r, amount in enumerate(vector):

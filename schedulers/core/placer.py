@@ -1,4 +1,4 @@
-"""What a placer is: it picks the node for a task when the policy leaves that open."""
+"""Placers: a placer picks the node for a task when the policy leaves the node open."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ class Placer(ABC):
     """Base of all placers. `seed` is for a seeded tie-break."""
 
     Params: type[msgspec.Struct] = NoParams
-    #: Whether it assigns tasks to nodes ahead of time.
+    #: Whether the placer assigns tasks to nodes ahead of time.
     assigns = False
-    #: Whether, set as it is, it copies tasks where copies are allowed.
+    #: Whether the placer, with its settings, copies tasks where copies are allowed.
     copies = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed
         self.next_container: Callable[[], int] = lambda: 0
-        """The number of the container that is to be placed, from the scheduler: what a draw may be keyed by."""
+        """Number of the container to be placed, from the scheduler: a key for random draws."""
 
     @abstractmethod
     def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
-        """The node for a task of this demand among `nodes`: non-empty, all fit, in order of arrival.
+        """The node for a task of the given demand among `nodes`: non-empty, all fit, in order of arrival.
 
         capacity: of the whole cluster, to weigh resources against each other.
         """
 
     def around(self, policy: Policy) -> Policy:
-        """The policy as the scheduler asks it: another one around it, where this placer decides more than nodes."""
+        """The policy for the scheduler to ask: wrapped in another policy where the placer decides more than nodes."""
         return policy
 
 
 class Tied(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings of placers that score nodes."""
+    """Settings of placers with scores."""
 
     tie: Annotated[
         Literal["joined", "random"],
@@ -63,13 +63,14 @@ class Scored(Placer):
 
     @abstractmethod
     def cost(self, demand: Vector, node: NodeState, capacity: Vector) -> float:
-        """What it costs to put a task of this demand on a node that it fits; capacity: of the whole cluster."""
+        """Cost of a task of the given demand on a node with room. capacity: of the whole cluster."""
 
     def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
         """See Placer.pick."""
         return min(nodes, key=lambda node: (self.cost(demand, node, capacity), self._rank(node)))
 
     def _rank(self, node: NodeState) -> float:
+        # Keyed by the node alone, so that the order of nodes is the same for every task and in every replay.
         return keyed.uniform(self.seed, "node-tie", node.id) if self._random else node.index
 
 

@@ -1,7 +1,7 @@
-"""Where a task may run: requirements on a node's labels, and the taints that it tolerates.
+"""Places of tasks: requirements on a node's labels, and tolerated taints.
 
-The meaning is Kubernetes' own (node affinity, taints and tolerations), because it is the widest in use;
-a YARN node label is one requirement.
+The meaning is Kubernetes' own (node affinity, taints and tolerations), because it is the widest in use; a YARN node
+label is a single requirement.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from schedulers.core.fields import Name, written
 from schedulers.core.refusals import NodeCode, NodeRefusal
 from schedulers.core.written import Written
 
+# NoExecute counts as NoSchedule here: evictions of running pods are Kubernetes' own work.
 EFFECTS: Final = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 
 
 class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A condition on a node's label, or on a field of the node, of which there is `metadata.name`."""
+    """A condition on a node's label, or on a field of the node, of which there is only `metadata.name`."""
 
     key: Name
     """Name of the label, e.g. `disk`."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    """How it is compared, e.g. `In`."""
+    """The comparison, e.g. `In`."""
     values: tuple[str, ...] = ()
-    """With what, e.g. `[ssd, nvme]`."""
+    """Values to compare with, e.g. `[ssd, nvme]`."""
     field: bool = False
-    """It is on the node's name (`metadata.name`) instead, e.g. `true`."""
+    """The condition is on the node's name (`metadata.name`) instead, e.g. `true`."""
 
     def show(self) -> str:
         """As label selectors are written: `zone in (a, b)`, `disk`, `!disk`, `cores > 8`."""
@@ -42,7 +43,7 @@ class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
         return f"{self.key} {'>' if self.operator == 'Gt' else '<'} {', '.join(self.values)}"
 
     def holds(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node of this name with these labels meets the requirement."""
+        """Whether a node with the given name and labels meets the requirement."""
         there = (name if self.key == "metadata.name" else None) if self.field else labels.get(self.key)
         match self.operator:
             case "In":
@@ -56,7 +57,7 @@ class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
         return self._compares(there)
 
     def _compares(self, there: str | None) -> bool:
-        """Gt and Lt compare whole numbers; what is not one meets neither."""
+        """Whether a label is above (Gt) or below (Lt) the value; only whole numbers meet either."""
         try:
             left, right = int(there or ""), int(self.values[0])
         except (ValueError, IndexError):
@@ -65,18 +66,18 @@ class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
 
 
 class Taint(Written, frozen=True, gc=False):
-    """Keeps stages off a node that do not tolerate it (Kubernetes' meaning)."""
+    """Keeps stages without a matching toleration off a node (Kubernetes' meaning)."""
 
     key: Name
     """Name of the taint, e.g. `gpu`."""
     value: str = ""
-    """Its value, where tolerations compare it, e.g. `a100`."""
+    """Its value, for tolerations that compare values, e.g. `a100`."""
     effect: Annotated[str, written(choices=EFFECTS)] = "NoSchedule"
     """PreferNoSchedule keeps nobody away, e.g. `NoExecute`."""
 
 
 class Toleration(Written, frozen=True, gc=False):
-    """A taint that does not matter."""
+    """A taint to be ignored."""
 
     key: str = ""
     """Its name; left out with Exists: any taint, e.g. `gpu`."""
@@ -88,7 +89,7 @@ class Toleration(Written, frozen=True, gc=False):
     """Its effect; all when left out, e.g. `NoSchedule`."""
 
     def covers(self, taint: Taint) -> bool:
-        """Whether this toleration makes the taint harmless."""
+        """Whether the toleration makes the taint harmless."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -99,24 +100,26 @@ class Toleration(Written, frozen=True, gc=False):
 
 
 class Places(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Nodes that a stage may use: those that meet a whole term of several, and whose taints it tolerates."""
+    """Nodes open to a stage: all nodes meeting a whole term, and with tolerated taints only."""
 
     terms: tuple[tuple[Requirement, ...], ...] = ()
-    """Lists of conditions: one of these lists has to be met as a whole, e.g. `[[{key: disk, operator: In, values:
+    """Lists of conditions: any of the lists has to be met as a whole, e.g. `[[{key: disk, operator: In, values:
     [ssd]}]]`.
     """
     tolerations: tuple[Toleration, ...] = ()
-    """Taints that do not matter, e.g. `[{key: gpu, operator: Exists}]`."""
+    """Taints to be ignored, e.g. `[{key: gpu, operator: Exists}]`."""
 
     def show(self) -> str:
         """The requirements as label selectors are written: `zone in (a, b), disk`; empty without any."""
         return " or ".join(", ".join(requirement.show() for requirement in term) for term in self.terms)
 
     def bars(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> NodeRefusal | None:
-        """Why a node is not among them (its labels, or a taint); None: it is."""
+        """The reason to bar a node (its labels, or a taint); None: the node is open."""
         for taint in taints:
+            # A preference never bars a node; kube-scheduler weighs preferences, the core does not.
             if taint.effect != "PreferNoSchedule" and not any(t.covers(taint) for t in self.tolerations):
                 return NodeRefusal(NodeCode.TAINT, taint.key)
+        # An empty term matches no node, as in Kubernetes.
         if self.terms and not any(term and all(r.holds(name, labels) for r in term) for term in self.terms):
             asked = {requirement.field for term in self.terms for requirement in term}
             return NodeRefusal(NodeCode.LABELS, "names" if asked == {True} else "labels")

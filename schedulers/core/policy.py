@@ -1,6 +1,6 @@
-"""What a policy is: it suggests which task goes next; the core checks, applies and answers.
+"""Policies: a policy suggests the next task; the core checks, applies and answers.
 
-A policy is a function of state, time and its own observations, never of how often it was asked.
+A policy is a function of state, time and its own observations, never of the number of times the core asked.
 """
 
 from __future__ import annotations
@@ -34,57 +34,60 @@ TieSetting = Annotated[
 
 
 class Suggestion(msgspec.Struct, frozen=True, gc=False):
-    """Start up to `count` tasks of one stage.
-
-    node: where, or None to leave it to the placer. task: which one, or None for the lowest free index.
-    pilots: True only pilots, False none of them, None pilots first. Kept executors of the job are used first.
-    executor: in this idle executor, its own or another job's, and nowhere else. ahead: start none; bring up to `count`
-    executors to the job, which wait there until the stage is open. copy: one more container of a task that is under way
-    or done; node and task say of which, and where. among: the placer chooses among these nodes only, also for a gang.
-    spread: no two of them on one node; only with `among`.
-    """
+    """Start up to `count` tasks of a stage. Kept executors of the job are used first."""
 
     job: str
     stage: int
     node: str | None = None
+    """The node; None leaves the choice to the placer."""
     task: int | None = None
+    """Index of the task; None for the lowest free index."""
     count: int = 1
     pilots: bool | None = None
+    """True: only pilots. False: no pilots. None: pilots first."""
     executor: int | None = None
+    """An idle executor, of the job or of another job, to be used and no other."""
     ahead: bool = False
+    """Start nothing: bring up to `count` executors to the job, to wait there until the stage is open."""
     copy: bool = False
+    """Start another container of a task under way or done; `node` and `task` are required."""
     among: frozenset[str] | None = None
+    """The placer chooses among the named nodes only, also for a gang."""
     spread: bool = False
+    """Every task on a node of its own; only with `among`."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """What became of a suggestion: how many tasks were placed, in which containers; reason is set when none was."""
+    """The core's answer to a suggestion."""
 
     placed: int
+    """Number of tasks started."""
     reason: Reason | None = None
+    """The reason when no task started."""
     containers: tuple[int, ...] = ()
+    """Numbers of the containers with the started tasks."""
 
 
 Suggestions = Generator[Suggestion, Outcome, None]
 
 
 class Triggers(msgspec.Struct, frozen=True):
-    """What else than offers calls a policy.
-
-    period_ms: a Tick so often while there are jobs, or None.
-    every_beat: beats on which nothing can be placed count too (missed opportunities, reservations), so that none is
-        skipped, and all stand in the log.
-    every_offer: offers that are refused count too (a wait for the right node), so that they are made again while there
-        is room and somebody waits, and stand in the log.
-    """
+    """Occasions, besides offers, on which a policy is called."""
 
     period_ms: int | None = None
+    """Time between Ticks while there are jobs, or None."""
     every_beat: bool = False
+    """Beats without room count too (missed opportunities, reservations), so that none is skipped, and all stand in the
+    log.
+    """
     every_offer: bool = False
+    """Refused offers count too (a wait for the right node), so that they are repeated while there is room and a job
+    waits, and stand in the log.
+    """
 
 
 class Victim(NamedTuple):
-    """A container to be killed: the rule that chose it, and the job that it makes room for."""
+    """A container to be killed: the rule behind the choice, and the job to make room for."""
 
     container: int
     rule: str
@@ -92,7 +95,7 @@ class Victim(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Tasks of one stage run from start to end, for `work` in all: work / (end - start) at once. All in ms."""
+    """Tasks of a stage from start to end, with `work` in all: work / (end - start) at once. All in ms."""
 
     stage: int
     start: int
@@ -101,18 +104,19 @@ class Stretch(NamedTuple):
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """A job's plan in short, for whoever watches the job. Times in ms from the plan's own start, at node speed 1.
-
-    machines: on so many equal ones. bound: no plan for these is shorter. runtimes: per stage what one of its tasks
-    takes. stretches: the first to start in front. troublesome: stages that were given their time before all others.
-    """
+    """A job's plan in short, for people to watch. Times in ms from the plan's own start, at node speed 1."""
 
     machines: int
+    """Number of equal machines planned for."""
     bound: int
+    """Lower bound on the makespan of any plan for the machines."""
     makespan: int
     runtimes: tuple[int, ...]
+    """Run time of a task of each stage."""
     stretches: tuple[Stretch, ...]
+    """Stretches, the first to start in front."""
     troublesome: tuple[int, ...] = ()
+    """Stages given their time before all other stages."""
 
     @property
     def starts(self) -> dict[int, int]:
@@ -124,23 +128,23 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class Promise(msgspec.Struct, frozen=True):
-    """When a job will be done as far as is known, and what it is given for it; times in ms on the scheduler's clock.
-
-    margin: by so much it may be later. made: when this was said. containers: how many the job is to have at once.
-    """
+    """Expected end of a job, with its allocation; times in ms on the scheduler's clock."""
 
     finish: int
     margin: int
+    """Possible delay beyond `finish`."""
     deadline: int
     made: int
+    """Time of the promise."""
     containers: int
+    """Number of containers for the job at once."""
 
 
 class Offer:
-    """Resources that the policy may use now: one node (a heartbeat), some, or all of them.
+    """Resources open to the policy now: a node (a heartbeat), some, or all of them.
 
-    nodes None: every node. job, stage: only this stage may be served (an outside scheduler asked for it).
-    limit: at most so many new containers, or None.
+    nodes None: every node. job, stage: the only stage to be served (an outside scheduler asked for its node). limit:
+    largest number of new containers, or None.
     """
 
     __slots__ = ("_room", "_state", "_version", "job", "limit", "nodes", "stage")
@@ -155,10 +159,12 @@ class Offer:
         limit: int | None = None,
     ) -> None:
         self._state, self.nodes, self.job, self.stage, self.limit = state, nodes, job, stage, limit
-        self._version, self._room = -1, False  # of the state when room was looked for last, and what was found
+        # The last answer of `has_room`, and the version of the state then: the scheduler asks, and the policy asks
+        # again before anything has changed.
+        self._version, self._room = -1, False
 
     def has_room(self) -> bool:
-        """Whether any launchable task of any job fits what is still on offer."""
+        """Whether any launchable task of any job fits the rest of the offer."""
         if self.limit == 0:
             return False
         state = self._state
@@ -176,13 +182,13 @@ class Offer:
         return self._room
 
     def serves(self, job: str, stage: int) -> bool:
-        """Whether a task of this stage may be suggested at all."""
+        """Whether a task of the stage may be suggested at all."""
         return self.job is None or (self.job == job and self.stage == stage)
 
     def fits(self, job: JobState, stage: StageState) -> bool:
-        """Whether a task of this stage fits what is on offer, on a node or in an idle executor, or nodes are due to it.
+        """Whether a task of the stage fits the offer, on a node or in an idle executor, or nodes are due to the stage.
 
-        The latter: when it is suggested, nodes are reserved for it, so that no others go there before it.
+        Nodes due to a stage are reserved when the stage is suggested, so that no other task goes there first.
         """
         if self.job is not None and not self.serves(job.id, stage.index):
             return False
@@ -191,6 +197,7 @@ class Offer:
             return state.reservations.shows(job, stage, self.nodes, asked=self.job is not None)
         if self.nodes is None:
             return bool(state.idle) or bool(state.sizes.fitting(stage.size))
+        # Limits before nodes: most sizes have none, and a full queue spares the walk over the nodes.
         if stage.size not in state.sizes.bounds or state.idle or state.sizes.admits(stage.size):
             for node in self.nodes:
                 if node.fits(stage):
@@ -199,7 +206,7 @@ class Offer:
 
 
 class JobOffer(Offer):
-    """All nodes, to one job alone."""
+    """All nodes, to a single job."""
 
     __slots__ = ("_only",)
 
@@ -210,6 +217,7 @@ class JobOffer(Offer):
     def has_room(self) -> bool:
         """See Offer.has_room."""
         job = self._only
+        # Only the sizes of the job count, because the offer is the job's alone.
         fitting = self._state.sizes.fitting
         return self.limit != 0 and any(fitting(job.stages[index].size) for index in job.open)
 
@@ -223,7 +231,7 @@ class JobOffer(Offer):
 
 
 class Anything(Offer):
-    """As if everything fitted: whoever is asked to suggest from this names who is first in line, room or not."""
+    """An offer with room for everything: a policy's first suggestion names the first job in line, room or not."""
 
     def has_room(self) -> bool:
         """See Offer.has_room."""
@@ -235,10 +243,28 @@ class Anything(Offer):
 
 
 class ClusterView:
-    """What a policy may look at. Everything reached through it is read-only for the policy."""
+    """A policy's view of the cluster. Everything reached through the view is read-only for the policy."""
+
+    __slots__ = (
+        "_changes",
+        "_predictor",
+        "_state",
+        "capacity",
+        "changed",
+        "containers",
+        "has_executors",
+        "jobs",
+        "nodes",
+        "queues",
+        "resources",
+        "seed",
+        "tree",
+        "waiting",
+    )
 
     def __init__(self, state: ClusterState, predictor: Informed | None, seed: int) -> None:
         self._state, self._predictor, self.seed = state, predictor, seed
+        # Bound once to the state's own objects: policies read them for every task, and a property is a call.
         self.capacity: Sequence[int] = state.capacity
         """The whole cluster's capacity."""
         self.resources: Sequence[str] = state.resources.names
@@ -252,14 +278,14 @@ class ClusterView:
         self.queues: Mapping[str, Queue] = state.queues
         """Declared queues by name."""
         self.tree: QueueTree = state.tree
-        """The queues as a tree, and what each holds."""
+        """The queues as a tree, and the holdings of each."""
         self.containers: Mapping[int, ContainerState] = state.containers
         """Containers by number."""
         self.has_executors = state.has_executors
         """Whether containers outlive tasks (executors)."""
         self._changes = state.journal.orders.cursor()
         self.changed: Callable[[], Iterable[str]] = self._changes.read
-        """Jobs whose standing may have changed since this was asked last; some may be gone."""
+        """Jobs with a possibly changed standing since the last call; some may be gone."""
 
     @property
     def now(self) -> int:
@@ -267,23 +293,23 @@ class ClusterView:
         return self._state.now
 
     def queue_names(self) -> list[str]:
-        """Queues that live jobs are in, declared or not."""
+        """Queues of live jobs, declared or not."""
         return list(dict.fromkeys(job.spec.queue for job in self._state.jobs.values()))
 
     def idle(self) -> list[ContainerState]:
-        """Executors between tasks, in the order in which they became idle."""
+        """Executors between tasks, in the order of becoming idle."""
         return list(self._state.idle.values())
 
     def moving(self) -> list[ContainerState]:
-        """Executors on their way to jobs that have no task for them yet."""
+        """Executors travelling to jobs without a task for them yet."""
         return list(self._state.moving.values())
 
     def could_place(self, node: NodeState) -> bool:
-        """Whether anything that waits could start on the node now, so that it will be offered."""
+        """Whether any waiting task could start on the node now, so that the node will be offered."""
         return bool(self._state.waiting) and self._state.sizes.could_place(node)
 
     def with_room(self) -> list[NodeState]:
-        """The nodes on which anything that waits could start now, in order of arrival."""
+        """Nodes with room for any waiting task now, in order of arrival."""
         return self._state.sizes.with_room()
 
     def fits(self, stage: StageState, node: NodeState) -> bool:
@@ -298,10 +324,11 @@ class ClusterView:
         """How many of its waiting tasks no limit of its queue or user keeps from starting now."""
         limits = self._state.sizes.bounds.get(stage.size, ())
         counts = range(1, stage.waiting + 1)
+        # By bisection, because a stage may have a million waiting tasks.
         return bisect_left(counts, True, key=lambda n: not all(each.takes(stage.demand, n) for each in limits))
 
     def nodes_fitting(self, stage: StageState) -> Fitting:
-        """Nodes on which a task of the stage could start now."""
+        """Nodes able to start a task of the stage now."""
         return self._state.sizes.fitting(stage.size)
 
     @property
@@ -310,51 +337,52 @@ class ClusterView:
         return self._state.reservations is not None
 
     def takes(self, job: JobState, stage: StageState, node: NodeState) -> bool:
-        """Whether the node, which has room for a task of the stage, is not reserved for others."""
+        """Whether the node, given room for a task of the stage, is not reserved for other work."""
         reservations = self._state.reservations
         return reservations is None or reservations.takes(node, job, stage)
 
     def is_due(self, job: JobState, stage: StageState) -> bool:
-        """Whether the stage has waited so long without room that nodes will be reserved for it when it is suggested."""
+        """Whether the stage has waited so long without room that its suggestion will reserve nodes."""
         reservations = self._state.reservations
         return reservations is not None and reservations.is_due(job, stage)
 
     def nodes_to_suggest(self, job: JobState, stage: StageState, offer: Offer) -> Sequence[NodeState]:
-        """Nodes on offer on which a task of the stage could start now; where nodes are due to it, all that hold it."""
+        """Nodes on offer able to start a task of the stage now; for a stage with nodes due, all nodes large enough."""
         reservations = self._state.reservations
         if reservations is None:
             if offer.nodes is None:
                 return self._state.sizes.fitting(stage.size)
             return [node for node in offer.nodes if self.fits(stage, node)]
+        # An outside scheduler offers the nodes for a single pod; nodes for others are not its to reserve.
         if offer.job is None and reservations.is_due(job, stage):
             return reservations.holding(stage)
         return list(reservations.allowed(job, stage, offer.nodes))
 
     @property
     def active_sizes(self) -> Iterable[int]:
-        """Numbers of the sizes of which tasks are launchable."""
+        """Numbers of the sizes with launchable tasks."""
         return self._state.sizes.active
 
     def demand(self, size: int) -> Vector:
-        """What a task of this size asks for."""
+        """Demand of a task of the given size."""
         return self._state.sizes.demands[size]
 
     def fits_somewhere(self, size: int) -> bool:
-        """Whether a task of this size could start on some node now, or in an idle executor."""
+        """Whether a task of the given size could start now, on some node or in an idle executor."""
         state = self._state
         return bool(state.sizes.fitting(size)) or any(c.size == size for c in state.idle.values())
 
     def is_size_due(self, size: int) -> bool:
-        """Whether nodes are due to a stage that waits for this size."""
+        """Whether nodes are due to a stage waiting for the given size."""
         reservations = self._state.reservations
         return reservations is not None and reservations.is_size_due(size)
 
     def fits_ever(self, size: int) -> bool:
-        """Whether a task of this size would fit some node if the node were empty."""
+        """Whether a task of the given size would fit some node when empty."""
         return self._state.sizes.fits_ever(size)
 
     def spare(self) -> list[int]:
-        """What nobody holds, over all nodes."""
+        """Resources held by nobody, over all nodes."""
         return self._state.spare()
 
     def share(self, job: JobState) -> float:
@@ -362,7 +390,7 @@ class ClusterView:
         return self._state.share(job)
 
     def estimate(self, job: str, stage: int) -> Estimate | None:
-        """What the predictor says of a stage now; None without predictor or estimate."""
+        """The predictor's present estimate for a stage; None without predictor or estimate."""
         return None if self._predictor is None else self._predictor.estimate(job, stage)
 
     @property
@@ -371,14 +399,15 @@ class ClusterView:
         return self._predictor is None or self._predictor.stays
 
     def task_ms(self, job: str, stage: int) -> float | None:
-        """What a task of a stage is estimated to take at node speed 1, None without predictor or estimate."""
+        """Estimated run time of a task of a stage at node speed 1, ms; None without predictor or estimate."""
         estimate = self.estimate(job, stage)
         return None if estimate is None else estimate.task_ms
 
     def task_ms_on(self, job: str, stage: int, node: NodeState) -> float | None:
-        """What a task of a stage is estimated to take on this node, None without predictor or estimate."""
+        """Estimated run time of a task of a stage on the node, ms; None without predictor or estimate."""
         if self._predictor is None:
             return None
+        # Times told per node come first: they hold effects that no speed can express.
         told = self._predictor.estimate_on(job, stage, node.spec.id)
         if told is not None:
             return told
@@ -386,7 +415,8 @@ class ClusterView:
         return None if usual is None else usual / node.spec.speed
 
     def is_told_by_node(self, job: str, stage: int) -> bool:
-        """Whether what a task of a stage takes is told by node, so that it is no matter of the node's speed."""
+        """Whether the stage's run time is told per node, and so does not follow from the node's speed."""
+        # Any node will do: a stage's times are told for all nodes or for none.
         node = next(iter(self.nodes), None)
         return (
             node is not None
@@ -396,11 +426,11 @@ class ClusterView:
 
     @property
     def links(self) -> Links | None:
-        """How fast data goes between nodes; None: it takes no time."""
+        """Rates of data between nodes; None: data takes no time."""
         return self._state.links
 
     def arrival(self, job: JobState, stage: StageState, task: int, node: NodeState) -> int:
-        """When all that the task takes is on the node (ms), if all parents are done; 0 where it takes nothing."""
+        """Time at which all input of the task is on the node (ms), if all parents are done; 0 without input."""
         return arrival(job, stage, node, self._state.links, self._state.nodes)
 
     @property
@@ -410,7 +440,7 @@ class ClusterView:
         return copies.settings.max if copies is not None else 1
 
     def holders(self, job: JobState, stage: StageState, task: int) -> Sequence[str]:
-        """Nodes on which the task is under way, or has made its output where somebody takes that."""
+        """Nodes running the task, and nodes holding its output where the output is needed."""
         return holders(self._state.containers, job, stage, task)
 
     def allows_copy(self, job: JobState, stage: StageState, task: int, node: NodeState) -> bool:
@@ -419,7 +449,7 @@ class ClusterView:
         return copies is not None and copies.allows(self._state.containers, job, stage, task, node.spec.id)
 
     def may_copy(self, job: JobState, stage: StageState, task: int, node: NodeState) -> bool:
-        """Whether a copy of the task could start on the node now: what `Suggestion.copy` asks for."""
+        """Whether a copy of the task could start on the node now, as asked for by `Suggestion.copy`."""
         copies = self._state.copies
         return (
             copies is not None
@@ -429,14 +459,15 @@ class ClusterView:
         )
 
     def parcels(self, job: JobState, stage: StageState, node: NodeState) -> Sequence[Parcel]:
-        """What a task of the stage takes from which node, the last to be on this one in front."""
+        """Input of a task of the stage by source node, the last to arrive on the node in front."""
         return parcels(job, stage, node, self._state.links, self._state.nodes)
 
     def remaining_ms(self, job: JobState) -> float | None:
-        """Estimated work of the tasks that have not finished, or None while any stage has no estimate."""
+        """Estimated work of all unfinished tasks, ms; None while any stage lacks an estimate."""
         total = 0.0
         for stage in job.stages:
             left = stage.tasks - stage.finished
+            # A master runs as long as its job: its time would count the whole job twice.
             if left and not job.spec.stages[stage.index].master:
                 estimate = self.estimate(job.id, stage.index)
                 if estimate is None:
@@ -448,6 +479,7 @@ class ClusterView:
         """The job's rank among equals."""
         if how == "submit":
             return job.seq
+        # Keyed by the job alone, so that a random order is the same at every question and in every replay.
         return job.id if how == "id" else keyed.uniform(self.seed, "tie", job.id)
 
     @property
@@ -456,7 +488,7 @@ class ClusterView:
         return self._changes.at < len(self._changes.entries)
 
     def stir(self, job: str) -> None:
-        """Let the core look again why a job waits: the policy's own reason for it may be another now."""
+        """Let the core look again at a job's reason to wait: the policy's own reason may have changed."""
         self._state.journal.reasons.note(job)
 
 
@@ -477,19 +509,19 @@ class Policy(ABC):
         """Suggest tasks until nothing more should start now; each `yield` returns the outcome."""
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
-        """Why this policy does not serve a waiting job although there is room; None: nothing to add."""
+        """The policy's reason not to serve a waiting job in spite of room; None: nothing to add."""
         return None
 
     def next_change(self, view: ClusterView) -> int | None:
-        """When time alone would change what is placed (ms, after now), or None if it never does.
+        """Next time (ms, after now) at which time alone changes the placement; None: never.
 
-        Asked after every fact; nodes that were refused are offered again then. A policy that refuses what it would
-        take later must say when, or the engine may end the run before.
+        Asked after every fact; refused nodes are offered again at the returned time. A policy refusing tasks now to
+        take them later must return the time, or the engine may end the run before.
         """
         return None
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """What an explanation should tell of a job: its queue, say; under `said` a sentence on its last decision."""
+        """Facts on a job for an explanation: its queue, say; under `said` a sentence on its last decision."""
         return {}
 
     def dump(self) -> Any:
@@ -497,10 +529,10 @@ class Policy(ABC):
         return None
 
     def load(self, data: Any, view: ClusterView) -> None:
-        """Takes over what `dump` returned, with the state already restored."""
+        """Takes over the data of `dump`, with the state already restored."""
 
 
-#: By what a policy set or defined before abilities were classes: the ability. Its name, for abilities import this file.
+#: The ability for each flag and hook of older policies. By name, because `abilities` imports this file.
 _BEFORE: Final[Mapping[str, str]] = {
     "runs_executors": "OneTaskEach",
     "reserves": "KeepsNodes",
@@ -521,8 +553,9 @@ _BEFORE: Final[Mapping[str, str]] = {
 
 
 def _lacking(policy: type) -> str:
-    """What a policy's class defines of an ability that it does not inherit, so that nobody would ask; or ''."""
+    """A sentence on a member of an ability defined by the class without inheriting the ability; or ''."""
     inherited = {cls.__name__ for cls in policy.__mro__}
+    # Refused at registration: nobody would ever call the method, and the plug-in would silently do less.
     for name, kind in _BEFORE.items():
         if hasattr(policy, name) and kind not in inherited:
             wanted = f"schedulers.core.abilities.{kind}"

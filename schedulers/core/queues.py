@@ -1,8 +1,8 @@
-"""The tree of queues: who is below whom, what each holds, and what it may hold.
+"""The tree of queues: parents and children, the resources held by each queue, and the limits of each.
 
-An account counts what a queue, or one user inside a queue, holds and how many of its jobs were let in. A
-container is charged to its leaf's account and to all above; those with a limit say whether it may start at all.
-Nothing here decides an order: that is the policies' part.
+An account counts the resources held by a queue, or by a user inside a queue, and the number of its admitted jobs. A
+container is charged to its leaf's account and to all accounts above; accounts with a limit decide whether a container
+may start at all. Nothing here decides an order: orders are the policies' part.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from schedulers.core.errors import InvalidQueue
 from schedulers.core.model import Limit, Queue
 from schedulers.core.resources import Resources, Vector, show_steps
 
-#: A component of a limit that limits nothing.
+#: A component of a limit without effect.
 UNLIMITED: Final = -1
-#: Characters of a share as it is written.
+#: Largest number of characters of a written share.
 _LONGEST_SHARE: Final = 32
 #: Floating-point noise of a share times a capacity: 0.29 of 100 is 29.
 _NOISE: Final = 1e-9
@@ -29,26 +29,26 @@ Group = tuple[str, str | None]
 
 
 class Account(msgspec.Struct, eq=False):
-    """What one queue (user None) or one user inside it holds.
-
-    used: resources of its containers. most: what it may hold at most (None: no limit), in this cluster.
-    jobs: live jobs that were let in; most_jobs: how many of them there may be.
-    """
+    """Holdings of a queue (user None) or of a user inside a queue."""
 
     queue: str
     user: str | None
     used: list[int]
+    """Resources of its containers."""
     limit: Limit = None
     most: tuple[int, ...] | None = None
+    """Resources held at most in the present cluster; None: no limit."""
     jobs: int = 0
+    """Number of live jobs let in."""
     most_jobs: int | None = None
+    """Largest number of jobs let in at once; None: no limit."""
 
     def takes(self, demand: Vector, count: int = 1) -> bool:
-        """Whether so many more containers of this demand stay within the limit."""
+        """Whether `count` more containers of the given demand stay within the limit."""
         return self.scarce(demand, count) is None
 
     def scarce(self, demand: Vector, count: int = 1) -> int | None:
-        """The first resource of which so many containers would hold too much, or None."""
+        """The first resource over its limit after `count` more containers, or None."""
         if self.most is not None:
             for r, wanted in enumerate(demand):
                 if wanted and self.used[r] + count * wanted > self.most[r]:
@@ -56,50 +56,47 @@ class Account(msgspec.Struct, eq=False):
         return None
 
     def most_of(self, demand: Vector) -> float:
-        """How many containers of this demand it may hold if it holds nothing else; infinite without a limit."""
+        """Number of containers of the given demand allowed in an empty account; infinite without a limit."""
         if self.most is None:
             return math.inf
         return min((most // wanted for most, wanted in zip(self.most, demand, strict=True) if wanted), default=math.inf)
 
     @property
     def within(self) -> bool:
-        """Whether what it holds and runs is within its limits; it is not when those were lowered since."""
+        """Whether holdings and jobs are within the limits; false after limits were lowered below the holdings."""
         held = self.most is None or all(used <= most for used, most in zip(self.used, self.most, strict=True))
         return held and (self.most_jobs is None or self.jobs <= self.most_jobs)
 
     @property
     def is_full_of_jobs(self) -> bool:
-        """Whether it lets no further job in."""
+        """Whether no further job is let in."""
         return self.most_jobs is not None and self.jobs >= self.most_jobs
 
     def resize(self, capacity: Sequence[int]) -> None:
-        """Work out the limit anew: a share is one of the cluster as it is now."""
+        """Work out the limit anew: a share is a share of the present cluster."""
         self.most = None if self.limit is None else amount(self.limit, capacity)
 
 
 class Path(msgspec.Struct, eq=False):
-    """The accounts of one user in one leaf, from the leaf up. bounds: those of them that limit resources.
-
-    group: whose containers are limited alike; None without a limit.
-    """
+    """The accounts of a user in a leaf, from the leaf up."""
 
     accounts: tuple[Account, ...] = ()
     bounds: tuple[Account, ...] = ()
+    """Accounts with a limit on resources."""
     group: Group | None = None
+    """Key of all containers with the same limits; None without a limit."""
 
 
 _NOWHERE: Final = Path()
 
 
 class QueueTree:
-    """The queues by name, in order of declaration, and their accounts.
-
-    removed: queues that were taken away, with the number of the first job that comes too late for each. They keep
-    weight and limits, so that jobs submitted before go on as they were.
-    """
+    """The queues by name, in order of declaration, and their accounts."""
 
     def __init__(self, resources: int) -> None:
         self.queues: dict[str, Queue] = {}
+        # Removed queues, with the number of the first job to come too late for each. They keep weight and limits, so
+        # that jobs submitted before go on as they were.
         self.removed: dict[str, int] = {}
         self.version = 0  # counts changes of shape, weights and limits
         self._capacity: tuple[int, ...] = (0,) * resources
@@ -110,7 +107,7 @@ class QueueTree:
     # -- shape ----------------------------------------------------------------------------------
 
     def put(self, queue: Queue) -> None:
-        """Declare a queue, or change it; every account begins at zero again."""
+        """Declare a queue, or change a queue; every account begins at zero again."""
         self.queues[queue.name] = queue
         self.removed.pop(queue.name, None)
         self.version += 1
@@ -121,7 +118,7 @@ class QueueTree:
         self.removed[name] = seq
 
     def up(self, name: str) -> list[str]:
-        """The queue and those above it, a missing parent and a cycle ending the way."""
+        """The queue and all queues above; a missing parent or a cycle ends the way."""
         way: list[str] = []
         while name and name not in way:
             way.append(name)
@@ -130,11 +127,11 @@ class QueueTree:
         return way
 
     def below(self) -> dict[str, list[str]]:
-        """The queues right below each one, in order of declaration; '' is the root. Leaves have no entry."""
+        """Direct children of each queue, in order of declaration; '' is the root. Leaves have no entry."""
         found: dict[str, list[str]] = {}
         for name in self.queues:
             way = self.up(name)
-            # A queue of a cycle hangs off the root: whoever walks down must come past it.
+            # A queue of a cycle counts as a child of the root, so that a walk from the root reaches every queue.
             parent = way[1] if len(way) > 1 and self.queues[way[-1]].parent not in way else ""
             found.setdefault(parent, []).append(name)
         return found
@@ -152,7 +149,7 @@ class QueueTree:
     # -- accounts -------------------------------------------------------------------------------
 
     def clear(self) -> None:
-        """Forget what everybody holds, to be charged anew."""
+        """Forget all holdings, to be charged anew."""
         self._accounts.clear()
         self._paths.clear()
         self._shares.clear()
@@ -167,6 +164,7 @@ class QueueTree:
         """The accounts of a user's containers in a queue; none at all while no queue is declared."""
         if not self.queues:
             return _NOWHERE
+        # Kept, because every task is charged to its path at its start and at its end.
         path = self._paths.get((queue, user))
         if path is None:
             path = self._paths[queue, user] = self._make_path(queue, user)
@@ -182,6 +180,7 @@ class QueueTree:
             most, jobs = (spec.max, spec.max_running) if spec is not None else (None, None)
             accounts.append(self._account(name, None, most, jobs))
         bounds = tuple(account for account in accounts if account.limit is not None)
+        # Users share a group where no limit is per user: fewer sizes, so fewer lists of fitting nodes.
         mine = any(account.user is not None for account in bounds)
         return Path(tuple(accounts), bounds, (queue, user if mine else None) if bounds else None)
 
@@ -196,7 +195,7 @@ class QueueTree:
         return account
 
     def bounds(self, group: Group | None) -> tuple[Account, ...]:
-        """What limits the containers of a group."""
+        """Accounts that limit the containers of a group."""
         if group is None:
             return ()
         queue, user = group
@@ -217,22 +216,23 @@ class QueueTree:
             account.jobs += sign
 
     def used(self, queue: str, user: str | None = None) -> Vector:
-        """What a queue holds, or one user inside it where users have limits of their own."""
+        """Resources held by a queue, or by a user inside a queue with limits per user."""
         account = self._accounts.get((queue, user))
         return (0,) * len(self._capacity) if account is None else tuple(account.used)
 
     def accounts(self) -> Iterator[Account]:
-        """All accounts that were ever charged."""
+        """All accounts ever charged."""
         return iter(self._accounts.values())
 
     # -- letting jobs in ------------------------------------------------------------------------
 
     def full(self, queue: str, user: str) -> Account | None:
-        """The first account that lets no further job of this user in, or None."""
+        """The first account to refuse a further job of the user, or None."""
+        # From the leaf up, so that the message names the queue nearest to the job.
         return next((account for account in self.path(queue, user).accounts if account.is_full_of_jobs), None)
 
     def closed(self, queue: str, seq: int) -> str | None:
-        """The queue on the way up that was removed before job number `seq` came, or None."""
+        """The first queue, on the way up, removed before job number `seq` came, or None."""
         if self.removed:
             for name in self.up(queue):
                 if seq >= self.removed.get(name, sys.maxsize):
@@ -241,23 +241,24 @@ class QueueTree:
 
 
 def amount(limit: Limit, capacity: Sequence[int]) -> tuple[int, ...]:
-    """A limit in this cluster: a share rounded down, a component without limit as large as can be."""
+    """A limit in the present cluster: a share rounded down, an unlimited component as large as can be."""
     if limit is None:
         return (sys.maxsize,) * len(capacity)
     if isinstance(limit, float):
+        # Rounded down like every capacity, so that shares never add up to more than the cluster.
         return tuple(math.floor(limit * there + _NOISE) for there in capacity)
     return tuple(sys.maxsize if part == UNLIMITED else part for part in limit)
 
 
 def parse_limit(value: str | float | Mapping[str, Any] | None, resources: Resources, unnamed: int) -> Limit:
-    """A limit as people write it: `{cpu: 4, memory: 8Gi}`, `25%`, or 0.25. unnamed: for resources left out.
+    """A limit as written by people: `{cpu: 4, memory: 8Gi}`, `25%`, or 0.25. unnamed: value of unnamed resources.
 
-    Raises InvalidQuantity, or InvalidQueue that says what would be accepted.
+    Raises InvalidQuantity, or InvalidQueue with the accepted forms.
     """
     if value is None:
         return None
     if isinstance(value, Mapping):
-        steps = resources.capacity(value)  # refuses names that the cluster does not have
+        steps = resources.capacity(value)  # refuses names unknown to the cluster
         return tuple(s if n in value else unnamed for n, s in zip(resources.names, steps, strict=True))
     return parse_share(value)
 
@@ -281,7 +282,7 @@ def parse_share(value: str | float) -> float:
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """What is wrong with one queue: the field it is in, and a message with the value seen and what is accepted."""
+    """A mistake in a queue: its field, and a message with the value seen and the values accepted."""
 
     queue: str
     field: str
@@ -289,7 +290,7 @@ class Mistake(msgspec.Struct, frozen=True):
 
 
 def mistakes(queues: Sequence[Queue], resources: Resources, capacity: Sequence[int]) -> Iterator[Mistake]:
-    """What makes no sense in a tree of queues on a cluster of this capacity, in order of declaration."""
+    """Senseless settings in a tree of queues on a cluster of the given capacity, in order of declaration."""
     tree = QueueTree(len(resources))
     for queue in queues:
         tree.put(queue)
@@ -335,6 +336,7 @@ def _sum_mistakes(
     given = [child for child in children if child.guaranteed is not None]
     if above is None or not given or (name and len(given) == 1):
         return  # one alone was held against its parent already
+    # Shares alone are compared as shares: rounding to resources could make 50% and 50% exceed the cluster.
     shares = [child.guaranteed for child in given if isinstance(child.guaranteed, float)]
     if isinstance(above, float) and len(shares) == len(given):
         if sum(shares) > above + _NOISE:

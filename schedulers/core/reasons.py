@@ -1,8 +1,8 @@
-"""Why a task waits: one closed set of codes with a fixed precedence, the same in log, report, pod condition and metric.
+"""Reasons of waiting tasks: a closed set of codes with a fixed precedence, the same in logs, reports and metrics.
 
-Order is precedence: when several apply, the first is said. A code never oscillates on its own: each
+Order is precedence: when several codes apply, the first is said. A code never oscillates on its own: each
 is a function of state, not of the offer at hand. `sentence` turns a code and its numbers into English: facts, and no
-advice, since what would help is not known before it is tried.
+advice, since only a trial can show a remedy.
 """
 
 from __future__ import annotations
@@ -74,13 +74,14 @@ class Reason(enum.StrEnum):
 
     def __new__(cls, code: str, template: str = "") -> Reason:
         """A member is its code, as any text is; its place in the class is its precedence."""
+        # A member of a StrEnum is made with all values of its tuple; the code alone is its text.
         member = str.__new__(cls, code)
         member._value_, member.template, member.precedence = code, template, len(cls.__members__)
         return member
 
 
 def sentence(reason: Reason, data: Mapping[str, object]) -> str:
-    """The reason in one English sentence; numbers that are missing show as a question mark."""
+    """The reason in an English sentence; missing numbers show as a question mark."""
     return reason.template.format_map(_Lenient(data))
 
 

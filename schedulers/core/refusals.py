@@ -1,7 +1,6 @@
-"""Why a node does not take a task: one closed set of codes, each with what it names and its numbers.
+"""Reasons of nodes to refuse a task: a closed set of codes, each with a name and numbers.
 
-What may be decided by it (whether stopping others would help, which resource is scarce) is read from the code;
-`sentence` is for people alone.
+Decisions (would stopping other tasks help, which resource is scarce) read the code; `sentence` is for people alone.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ import msgspec
 
 
 class NodeCode(enum.StrEnum):
-    """What keeps a task off a node, with its words. HAS_ROOM: the node does not; the job waits for something else."""
+    """Obstacles between a task and a node, with words. HAS_ROOM: no obstacle; the job waits for something else."""
 
     template: str
-    """A few words for people, with `{name}` for what the refusal names."""
+    """A few words for people, with `{name}` for the name in the refusal."""
 
     UNKNOWN = "unknown", "unknown node"
     DRAINING = "draining", "draining"
@@ -27,31 +26,31 @@ class NodeCode(enum.StrEnum):
 
     def __new__(cls, code: str, template: str = "") -> NodeCode:
         """A member is its code, as any text is."""
+        # The code alone is the member's text, so that logs and metrics hold no sentences.
         member = str.__new__(cls, code)
         member._value_, member.template = code, template
         return member
 
     @property
     def resolvable_by_preemption(self) -> bool:
-        """Whether the task might start there if others were stopped: taints, labels and size stay as they are."""
+        """Whether the task might start there if other tasks were stopped: taints, labels and size stay as they are."""
         return self not in (NodeCode.TAINT, NodeCode.LABELS, NodeCode.TOO_SMALL)
 
 
 class NodeRefusal(msgspec.Struct, frozen=True, gc=False):
-    """Why one node does not take a task now.
-
-    name: the taint's key, `labels` or `names` that do not match, or the first resource of which there is too little.
-    wanted and there: in its steps, there being what is free (LACKS) or the whole node's (TOO_SMALL). also: the other
-    resources that it lacks.
-    """
+    """The reason of a node to refuse a task now."""
 
     code: NodeCode
     name: str = ""
+    """The taint's key, `labels` or `names` for a mismatch, or the first resource too small."""
     wanted: int = 0
+    """Demand of the task for the resource, in its steps."""
     there: int = 0
+    """Free amount of the resource (LACKS), or the whole node's amount (TOO_SMALL)."""
     also: tuple[str, ...] = ()
+    """Further resources too small."""
 
     @property
     def sentence(self) -> str:
-        """In a few words, without its numbers, so that nodes can be counted by it."""
+        """A few words without numbers, so that nodes can be counted by them."""
         return self.code.template.replace("{name}", " and ".join((self.name, *self.also)))

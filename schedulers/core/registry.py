@@ -1,8 +1,8 @@
-"""Where policies, placers and predictors register themselves, inside the tree and outside it.
+"""Registries of policies, placers and predictors, inside the tree and outside it.
 
-One decorated class is all it takes: the scenario schema, the CLI listing, the docs row and the
-contract tests follow from the registration. Parameters are a frozen `msgspec.Struct` named `Params`
-inside the class, each field an `Annotated[..., msgspec.Meta(description=...)]` with a default.
+A decorated class is enough: the scenario schema, the CLI listing, the docs row and the contract tests follow from the
+registration. Parameters are a frozen `msgspec.Struct` named `Params` inside the class, each field an `Annotated[...,
+msgspec.Meta(description=...)]` with a default.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ WORLDS: Final = ("emulator", "kubernetes")
 
 
 class NoParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """For those that have nothing to set."""
+    """Parameters of classes without settings."""
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One setting, as the listings show it."""
+    """A setting, as shown by listings."""
 
     name: str
     type: str
@@ -36,7 +36,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, Generic[T], frozen=True):
-    """One registered class with what the listings say of it."""
+    """A registered class with its texts for listings."""
 
     name: str
     cls: type[T]
@@ -56,6 +56,7 @@ class Entry(msgspec.Struct, Generic[T], frozen=True):
 
     def parameters(self) -> list[Parameter]:
         """Its settings in order of declaration."""
+        # From the JSON schema, so that listings show the very bounds that checking applies.
         fields = msgspec.json.schema(self.params)["$defs"][self.params.__name__]["properties"]
         return [
             Parameter(
@@ -79,10 +80,10 @@ class Entry(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Registry(Generic[T]):
-    """Named classes of one kind.
+    """Named classes of a single kind.
 
-    packages: where they are; worlds: in which they run, unless one says otherwise. refuses: why a class cannot be
-    registered, beyond what holds for every kind; ''.
+    packages: packages with the classes. worlds: worlds of a class without worlds of its own. refuses: the reason to
+    refuse a class, beyond the rules for every kind; ''.
     """
 
     def __init__(
@@ -97,12 +98,13 @@ class Registry(Generic[T]):
         self._loaded = False
 
     def register(self, name: str, *, source: str, worlds: tuple[str, ...] = ()) -> Callable[[type[T]], type[T]]:
-        """Class decorator: make `name` known. source: paper and section, or what the idea is taken from."""
+        """Class decorator: make `name` known. source: paper and section, or the origin of the idea."""
 
         def add(cls: type[T]) -> type[T]:
             if mistake := _mistake(name, cls) or self._refuses(cls):
                 raise InvalidParameters(f"{self.kind} {name!r}: {mistake}")
             there = self._entries.get(name)
+            # The same class may come twice, for example when a notebook's cell is run again.
             if there is not None and _name(there.cls) != _name(cls):
                 raise InvalidParameters(f"{self.kind} '{name}' is registered already, by {there.cls.__module__}")
             if missing := sorted(getattr(cls, "__abstractmethods__", ())):
@@ -114,7 +116,7 @@ class Registry(Generic[T]):
 
     @property
     def names(self) -> list[str]:
-        """What is registered, sorted."""
+        """Names of all registered classes, sorted."""
         return [entry.name for entry in self]
 
     def entry(self, name: str) -> Entry[T]:
@@ -135,10 +137,11 @@ class Registry(Generic[T]):
     def parse(self, spec: Mapping[str, Any]) -> tuple[type[T], msgspec.Struct]:
         """The class and its checked settings for `{'kind': name, **settings}`.
 
-        Raises UnknownName, and InvalidParameters that names the setting, the value and what is accepted.
+        Raises UnknownName, or InvalidParameters with the setting, the value and the accepted values.
         """
         settings = dict(spec)
         entry = self.entry(str(settings.pop("kind", "")))
+        # Before msgspec's own check, whose message names neither the nearest setting nor the known ones.
         known = [f.encode_name for f in msgspec.structs.fields(entry.params)]
         for key in settings:
             if key not in known:
@@ -155,20 +158,22 @@ class Registry(Generic[T]):
     def _load(self) -> None:
         if self._loaded:
             return
+        # Before the imports, because a module may look into its own registry while it is being imported.
         self._loaded = True
         for package in self._packages:
             discover(package)
 
 
 def discover(package: str) -> None:
-    """Import a package and all modules in it, or a single module, so that what is there registers itself."""
+    """Import a package and all its modules, or a single module, so that their classes register themselves."""
     found = importlib.import_module(package)
+    # Sorted, so that the order of registration does not depend on the file system.
     for module in sorted(m.name for m in pkgutil.iter_modules(getattr(found, "__path__", ()))):
         importlib.import_module(f"{package}.{module}")
 
 
 def _mistake(name: object, cls: object) -> str:
-    """What is wrong with what a plug-in would register, or ''."""
+    """The mistake in the class of a plug-in, or ''."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w.-]*", name):
         return "a name is a text of letters, digits, '_', '-' and '.', a letter in front"
     if not isinstance(cls, type):
@@ -176,6 +181,7 @@ def _mistake(name: object, cls: object) -> str:
     params = getattr(cls, "Params", NoParams)
     if not (isinstance(params, type) and issubclass(params, msgspec.Struct)):
         return "its Params are no msgspec.Struct"
+    # Every class must work with `{kind: NAME}` alone: contract tests and listings make it so.
     if lacking := [field.name for field in msgspec.structs.fields(params) if field.required]:
         return f"settings without a default: {', '.join(lacking)}"
     return ""

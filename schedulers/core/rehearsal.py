@@ -1,7 +1,7 @@
-"""What a rehearsal is given and what comes of it: plain data, told to the core as a fact (event Rehearsed).
+"""Input and result of a rehearsal: plain data, told to the core as a fact (event Rehearsed).
 
-A rehearsal plays one job forward on so many containers at once, many times, with run times drawn from estimates. It
-takes too long to be played while a decision waits, so whoever runs the scheduler plays it and tells what came of it;
+A rehearsal plays a job forward on a number of containers, many times, with run times drawn from estimates. A play takes
+too long for a waiting decision, so the program around the scheduler plays and tells the result;
 `schedulers.planning.jockey.rehearsal` is the play itself.
 """
 
@@ -18,50 +18,47 @@ Indicator = Annotated[
 
 
 class Act(msgspec.Struct, frozen=True):
-    """One stage as it is played: so many tasks, each of about `task_ms`, when all of `parents` (indexes) are done.
-
-    spread: standard deviation of the estimate over the estimate: one draw moves all tasks of the stage.
-    """
+    """A stage as played: `tasks` tasks, each of about `task_ms`, when all of `parents` (indexes) are done."""
 
     tasks: int
     parents: tuple[int, ...]
     task_ms: float
     spread: float = 0.0
+    """Standard deviation of the estimate over the estimate: a single draw moves all tasks of the stage."""
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be played.
-
-    allocations: containers at once, ascending; the last is also the one of which the stages' course is told. draws: so
-    many plays of each. variation: of the tasks of one stage among themselves, standard deviation over mean.
-    """
+    """A job to be played."""
 
     acts: tuple[Act, ...]
     allocations: tuple[int, ...]
+    """Numbers of containers, ascending; courses of stages are told for the last."""
     indicator: Indicator = "totalworkWithQ"
     draws: int = 1
+    """Number of plays of each allocation."""
     variation: float = 0.0
+    """Variation among tasks of a stage, standard deviation over mean."""
     seed: int = 0
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stage went through in one run of its job; times in ms, begin and end from the job's own start.
-
-    queued, run: over all its tasks, between the moment at which the first could start and their own start, and until
-    their end. longest: of one task.
-    """
+    """Course of a stage in a run of its job; times in ms, begin and end from the job's own start."""
 
     tasks: int
     parents: tuple[int, ...] = ()
     queued: int = 0
+    """Sum over all tasks of the time between the first possible start and their own start."""
     run: int = 0
+    """Sum over all tasks of the time between their start and their end."""
     longest: int = 0
+    """Run time of the longest task."""
     begin: int = 0
     end: int = 0
 
 
+# As an array: a table has hundreds of rows, and the log keeps each table.
 class Row(msgspec.Struct, frozen=True, array_like=True):
-    """From this progress on: how long it still takes (ms), by allocation; in most plays, and in half of them."""
+    """Remaining time (ms) by allocation, from a progress on; in most plays, and in half of them."""
 
     progress: float
     remaining_ms: tuple[int, ...]
@@ -75,8 +72,9 @@ class Table(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
 
     def at(self, progress: float) -> Row:
-        """The row with the largest progress that is not above this one."""
+        """The row with the largest progress not above the given progress."""
         found = self.rows[0]
+        # A plain loop: the table is asked for a job once per period of the policy.
         for row in self.rows:
             if row.progress > progress:
                 break

@@ -1,6 +1,6 @@
 """Replaying a log: the same facts through a fresh scheduler must lead to the same decisions, byte for byte.
 
-Nothing is read or written here; the lines come from the shell, whichever world they were recorded in.
+Nothing is read or written here; the lines come from the shell, recorded in whichever world.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BATCH: Final = 1024
 
 
 class CorruptLog(InvalidTransition):
-    """A line that cannot be read, or a fact that cannot have happened; `line` is its number (from 1)."""
+    """An unreadable line, or an impossible fact; `line` is its number (from 1)."""
 
     def __init__(self, line: int, message: str) -> None:
         self.line = line
@@ -32,14 +32,14 @@ class CorruptLog(InvalidTransition):
 
 
 class IncompleteLog(SchedulerError):
-    """A log of decisions without the facts that led to them: there is nothing to replay."""
+    """A log of decisions without the facts behind them: there is nothing to replay."""
 
 
 class LogDiffers(SchedulerError):
-    """The first line that the replay would have written otherwise.
+    """The first line that the replay would have written differently.
 
-    line: its number in the log. fact: the fact that it belongs to, as logged. expected: the line in the log,
-    None where the log has none. got: what the replay says, None where it says nothing.
+    line: its number in the log. fact: the fact of the line, as logged. expected: the line in the log, None for no line.
+    got: the line of the replay, None for no line.
     """
 
     def __init__(self, line: int, fact: str, expected: str | None, got: str | None) -> None:
@@ -52,15 +52,15 @@ D_co = TypeVar("D_co", bound=Decider, covariant=True)
 
 
 class Make(Protocol[D_co]):
-    """Makes whoever decides from a log's header."""
+    """Makes a decider from a log's header."""
 
     def __call__(self, config: SchedulerConfig, *, log: Log | None = None) -> D_co:
-        """A decider that begins with nothing."""
+        """A decider with an empty state."""
         ...
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """One fact of the log, with the number of its line, and what the replaying scheduler decided."""
+    """A fact of the log, with the number of its line, and the decisions of the replaying scheduler."""
 
     line: int
     event: Event
@@ -68,15 +68,15 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 class Replay(Generic[D]):
-    """Feeds the facts of a log to whoever decides, made from the log's header.
+    """Feeds the facts of a log to a decider made from the log's header.
 
-    lines: as a file gives them, each with its line end. make: makes the decider, a `Scheduler` by default. Iterate to
+    lines: as given by a file, each with its line end. make: makes the decider, a `Scheduler` by default. Iterate to
     replay, once; `scheduler` stands just after the fact of the last step. Decisions are compared with the log's in
-    batches: LogDiffers may be raised some steps after the one that it tells of, and is always raised before the
-    iteration ends.
+    batches: LogDiffers may be raised some steps after the first difference, and is always raised before the iteration
+    ends.
 
-    Raises CorruptLog for a log that is cut off or cannot be read, IncompleteLog when the facts were left out,
-    and UnknownName or InvalidParameters when the header names a policy, placer or predictor that is not there.
+    Raises CorruptLog for a log cut off or unreadable, IncompleteLog when the facts were left out, and UnknownName or
+    InvalidParameters when the header names an unknown policy, placer or predictor.
     """
 
     @overload
@@ -116,6 +116,7 @@ class Replay(Generic[D]):
                 self.decisions += 1
                 self._recorded.append(line)
                 continue
+            # In batches: a comparison of long byte strings costs a fraction of a comparison per line.
             if len(self._recorded) >= _BATCH:
                 self._compare()
             event = self._event(line)
@@ -142,7 +143,7 @@ class Replay(Generic[D]):
             raise CorruptLog(1, f"a log of format {header.format}; this program reads formats up to {FORMAT}")
         self._recorded.append(line)
         if header.snapshot is not None:
-            # Snapshots are kept by a brain, which is one scheduler.
+            # Only a brain keeps snapshots, and a brain is a single scheduler.
             return cast(D, Scheduler.restore(header.snapshot, log=self._log))
         made: D = self._make(header.config, log=self._log)
         return made
@@ -167,12 +168,13 @@ class Replay(Generic[D]):
         return note.event
 
     def _compare(self) -> None:
-        """Compare what was recorded since the last time with what the replay said."""
+        """Compare all lines recorded since the last comparison with the lines of the replay."""
         self._log.flush()
         recorded, said = self._recorded, bytes(self._said)
         first = self._first
         self._first, self._recorded = first + len(recorded), []
         self._said.clear()
+        # The usual case without decoding; logs of an older format are equal only line by line, below.
         if b"\n".join(recorded) + b"\n" == said or not (recorded or said):
             return
         fact = b""

@@ -1,12 +1,13 @@
-"""Reservations: nodes that are kept for what cannot start piecemeal, a large task or a gang.
+"""Reservations: nodes kept for work that cannot start piecemeal, a large task or a gang.
 
-Where smaller tasks take room as it frees, a large one would wait until they have run out. So the core keeps nodes for a
-stage that has waited for `after` without room; others start there only beside it, or when by their estimates they end
-before it starts (backfill: Lifka, "The ANL/IBM SP scheduling system", 1995). Who is next is the policy's to say.
+Where smaller tasks take room as it frees, a large task would wait until they have run out. So the core keeps nodes for
+a stage after `after` ms of waiting without room; different tasks start there only beside the stage, or when they end,
+by their estimates, before its start (backfill: Lifka, "The ANL/IBM SP scheduling system", 1995). The policy alone
+decides on the order.
 
-Of those that wait for the same the first few have reservations (that paper: the first alone; Maui: RESERVATIONDEPTH).
-So where thousands of jobs wait, plans are made for a few. `Waits` says since when each waits, `Openings` where it would
-start earliest.
+Of the stages waiting for the same room only the first few have reservations (in Lifka's paper the first alone; in Maui:
+RESERVATIONDEPTH). So with thousands of waiting jobs only a few plans are made. `Waits` holds the beginning of each
+wait, `Openings` the earliest start.
 """
 
 from __future__ import annotations
@@ -34,11 +35,30 @@ DEPTH: Final = 8
 
 
 class Reservations:
-    """Which nodes are kept for whom. Changed by the state alone.
+    """Nodes kept for stages. Changed by the state alone.
 
-    after: ms without room until nodes are reserved. one_node: nodes are offered one at a time, so that a gang starts on
-    one or not at all.
+    after: ms without room until nodes are reserved. one_node: nodes are offered singly, so that a gang starts on a
+    single node or not at all.
     """
+
+    __slots__ = (
+        "_containers",
+        "_counts",
+        "_estimate",
+        "_jobs",
+        "_journal",
+        "_known",
+        "_known_at",
+        "_nodes",
+        "_openings",
+        "_sizes",
+        "_waits",
+        "by_node",
+        "held",
+        "kept",
+        "made",
+        "now",
+    )
 
     def __init__(
         self,
@@ -60,7 +80,7 @@ class Reservations:
         self.now = 0
         """Time of the last fact, in ms."""
         self.held: dict[Key, Reserve] = {}
-        """The reservations, by whom they are for."""
+        """The reservations, by job and stage."""
         self.made: dict[Key, int] = {}
         """When each of them was made."""
         self.kept: Counter[Class] = Counter()
@@ -70,17 +90,17 @@ class Reservations:
         self._known: dict[int, list[tuple[NodeState, float]]] = {}  # see `_takers`, while the state is of this version
         self._known_at = -1
 
-    # -- what the state tells -------------------------------------------------------------------
+    # -- told by the state ----------------------------------------------------------------------
 
     def look(self, now: int, *, of_nodes: bool) -> None:
-        """A fact was heard, of nodes or not: which stages wait since then, and which reservations are over by it."""
+        """Take in a fact: some stages wait from now on, and some reservations are over."""
         self.now = now
         self._waits.look(now)
         if self.held:
             self._end_some(of_nodes=of_nodes)
 
     def started(self, job: JobState, stage: StageState, now: int) -> None:
-        """A task of the stage has started: its wait begins anew, and what was reserved for it is free again."""
+        """Take in the start of a task of the stage: its wait begins anew, and its reservation is over."""
         key = (job.id, stage.index)
         self.now = now
         if key in self.held:
@@ -95,7 +115,7 @@ class Reservations:
             self._end(key)
 
     def make(self, decision: Reserve, now: int) -> None:
-        """Keep the nodes that were decided on."""
+        """Keep the nodes of a decision."""
         self._keep(decision, now)
         self._doubt(decision.job)
         self._counts.version += 1
@@ -110,12 +130,14 @@ class Reservations:
         del self.made[key]
         for name, _ in self.held.pop(key).nodes:
             del self.by_node[name]
+        # Counted anew: the class of a job that is gone cannot be looked up, and reservations are few.
         self.kept = Counter(self._waits.class_of(each) for each in self.held if each[0] in self._jobs)
         self._doubt(key[0])
 
     def _doubt(self, holder: str) -> None:
-        """Other nodes are reserved now: for whom, whom that kept waiting, and whoever finds room on some node."""
+        """Doubt the reasons of the holder, of jobs kept waiting by reservations, and of jobs finding room."""
         self._journal.reasons.note(holder)
+        # By size first, so that each job costs a look into a set and no walk over nodes.
         fitting = {size for size in self._sizes.active if self._sizes.fitting(size)}
         for job in self._jobs.values():
             if job.waiting and (
@@ -125,7 +147,7 @@ class Reservations:
                 self._journal.reasons.note(job.id)
 
     def _stands(self, name: str, index: int, *, of_nodes: bool) -> bool:
-        """Whether the reservation makes sense by what is known now. of_nodes: something of nodes may be another."""
+        """Whether a reservation makes sense in the present state. of_nodes: nodes may have changed."""
         job, nodes = self._jobs.get(name), self.held[name, index].nodes
         if job is None or index not in job.open:
             return False
@@ -137,10 +159,10 @@ class Reservations:
             for node, tasks in nodes
         )
 
-    # -- who may start where --------------------------------------------------------------------
+    # -- places to start ------------------------------------------------------------------------
 
     def takes(self, node: NodeState, job: JobState, stage: StageState) -> bool:
-        """Whether a node with room takes a task of the stage: not reserved for others, or it backfills there."""
+        """Whether a node with room takes a task of the stage: not reserved for other stages, or by backfill."""
         there = self.by_node.get(node.spec.id)
         if there is None or (there.job == job.id and there.stage == stage.index):
             return True
@@ -149,7 +171,7 @@ class Reservations:
         return self._in_time(job, stage, node, self._until(node, there, stage.demand))
 
     def _in_time(self, job: JobState, stage: StageState, node: NodeState, until: float) -> bool:
-        """Whether a task of the stage that starts on the node now is over by then, by its estimate."""
+        """Whether a task of the stage, started on the node now, ends in time, by its estimate."""
         if until == math.inf:
             return True
         if until <= self.now:
@@ -158,19 +180,20 @@ class Reservations:
         return takes_ms is not None and self.now + takes_ms / node.spec.speed <= until
 
     def _until(self, node: NodeState, there: Reserve, demand: Sequence[int]) -> float:
-        """By when others' tasks of this demand have to be over on a reserved node; inf: whenever, -inf: none starts."""
+        """Latest end on a reserved node for different tasks of the demand; inf: any, -inf: none may start."""
         kept = self._jobs[there.job].stages[there.stage].demand
         tasks = dict(there.nodes)[node.spec.id]
         if all(free - wanted >= tasks * k for free, wanted, k in zip(node.free, demand, kept, strict=True)):
             return math.inf
-        if there.guessed:  # it may start long before `starts`, and nobody else's task should be in its way then
+        if there.guessed:  # the stage may start long before `starts`, and its room must be free then
             return -math.inf
-        # When what ran there at first is over, nothing but backfill is in the way: estimates may have been too long.
+        # Once the containers older than the reservation are over, only backfill is in the way: estimates were too long.
         made = self.made[there.job, there.stage]
         return there.starts if any(self._containers[number].granted < made for number in node.containers) else -math.inf
 
     def _takers(self, size: int) -> list[tuple[NodeState, float]]:
-        """The nodes that have room for this size and take others' tasks at all, each with the time of `_until`."""
+        """Nodes with room for the size and open to different tasks at all, each with the time of `_until`."""
+        # Kept while the state is of the same version: a round asks for each waiting job, and most share a size.
         version = self._counts.version
         if version != self._known_at:
             self._known_at, self._known = version, {}
@@ -181,31 +204,33 @@ class Reservations:
             for node in self._sizes.fitting(size):
                 there = self.by_node.get(node.spec.id)
                 until = math.inf if there is None else self._until(node, there, demand)
+                # -inf: the node takes nobody, so backfill need not look at the node again.
                 if until > 0:
                     takers.append((node, until))
         return takers
 
     def has_takers(self) -> bool:
-        """Whether the policy could have a use for the room that there is, or for a reservation."""
+        """Whether the policy could have a use for the present room, or for a reservation."""
         if not self.by_node:
             return any(map(self._sizes.fitting, self._sizes.active))
         for name, index in self.held:
             job = self._jobs[name]
             if self.has_room(job, job.stages[index]):
                 return True
+        # A due stage may be given nodes with room for others, so any room is reason enough for a round.
         if any(self._is_class_due(each) for each in self._waits.by_class):
             return self._sizes.has_room()
         return any(until > self.now for size in self._sizes.active for _, until in self._takers(size))
 
     def shows(self, job: JobState, stage: StageState, nodes: Iterable[NodeState] | None, *, asked: bool) -> bool:
-        """Whether a task of the stage could start on these nodes, or on any, or nodes are due to it.
+        """Whether a task of the stage could start on the given nodes, or on any, or nodes are due to the stage.
 
-        asked: an outside scheduler asks for this very stage, which says nothing of who is next.
+        asked: an outside scheduler asks for the stage, whatever its turn.
         """
         return next(self.allowed(job, stage, nodes), None) is not None or (not asked and self.is_due(job, stage))
 
     def keeps_out(self, job: JobState, stage: StageState) -> bool:
-        """Whether all nodes with room for a task of the stage are reserved for others; it may backfill all the same."""
+        """Whether all nodes with room for a task of the stage are reserved for other stages, backfill apart."""
         mine = (job.id, stage.index)
         for node in self._sizes.fitting(stage.size):
             there = self.by_node.get(node.spec.id)
@@ -214,7 +239,7 @@ class Reservations:
         return True
 
     def has_room(self, job: JobState, stage: StageState, nodes: Iterable[NodeState] | None = None) -> bool:
-        """Whether a task of the stage, or the whole gang, could start now on these nodes or on any."""
+        """Whether a task of the stage, or the whole gang, could start now on the given nodes or on any."""
         allowed = self.allowed(job, stage, nodes)
         if job.waits_whole(stage):
             together = [[node] for node in allowed] if self._openings.one_node else [list(allowed)]
@@ -224,11 +249,12 @@ class Reservations:
     def allowed(
         self, job: JobState, stage: StageState, nodes: Iterable[NodeState] | None = None
     ) -> Iterator[NodeState]:
-        """Of these nodes, or of all, those that take a task of the stage now."""
+        """Nodes, of the given nodes or of all, that take a task of the stage now."""
         if nodes is None:
             if not self.by_node:
                 return iter(self._sizes.fitting(stage.size))
             if (job.id, stage.index) not in self.held and not job.waits_whole(stage):
+                # The common case in a long queue: the list of the size serves all jobs of the size.
                 takers = self._takers(stage.size)
                 return (node for node, until in takers if self._in_time(job, stage, node, until))
             nodes = self._sizes.fitting(stage.size)
@@ -238,20 +264,21 @@ class Reservations:
             nodes = ()
         return (node for node in nodes if self.takes(node, job, stage))
 
-    # -- who is due -----------------------------------------------------------------------------
+    # -- due stages ----------------------------------------------------------------------------
 
     def is_due(self, job: JobState, stage: StageState) -> bool:
-        """Whether the stage has waited so long without room that nodes are to be reserved when the policy names it."""
+        """Whether the stage has waited so long without room that its suggestion is to reserve nodes."""
         waits, key = self._waits, (job.id, stage.index)
         since = waits.since.get(key)
         if since is None or since + waits.after > self.now or key in self.held or not stage.waiting:
             return False
+        # The cheap questions first: the last one looks for room on every node.
         if len(self.by_node) == len(self._nodes) or not self._is_class_due(waits.classes[key]):
             return False
         return self._sizes.at_limit(job, stage) is None and not self.has_room(job, stage)
 
     def is_size_due(self, size: int) -> bool:
-        """Whether a stage that waits for this size is due."""
+        """Whether a stage waiting for the size is due."""
         for each in ((size, False), (size, True)):
             if each in self._waits.by_class and self._is_class_due(each):
                 for name, index in self._waits.due_stages(each, self.now):
@@ -260,7 +287,7 @@ class Reservations:
         return False
 
     def _is_class_due(self, each: Class) -> bool:
-        """Whether the first that waits for the same has done so for long enough, and few of them are provided for."""
+        """Whether the first stage of a class has waited long enough, and few of the class have reservations."""
         return self.kept[each] < DEPTH and self._waits.due(each) <= self.now
 
     def next_due(self) -> int | None:
@@ -274,27 +301,27 @@ class Reservations:
                 dues.append(more)
         return min(dues, default=None)
 
-    # -- which nodes ----------------------------------------------------------------------------
+    # -- nodes ------------------------------------------------------------------------------------
 
     def _free(self) -> list[NodeState]:
-        """The nodes that are kept for nobody."""
+        """Nodes without a reservation."""
         return [node for node in self._nodes.values() if node.spec.id not in self.by_node]
 
     def holding(self, stage: StageState) -> list[NodeState]:
-        """The nodes that could be reserved for a task of the stage."""
+        """Nodes that could be reserved for a task of the stage."""
         return [node for node in self._free() if tasks_in(empty(node), node, stage)]
 
     def plan(self, job: JobState, stage: StageState) -> Reserve | None:
-        """The nodes on which, by the estimates of what runs there, a task or the whole gang starts earliest.
+        """The nodes with the earliest start of a task or the whole gang, by the estimates of running tasks.
 
-        None when those that are not reserved yet could not take it even if they were empty.
+        None when the unreserved nodes could not take it even if empty.
         """
         return self._openings.earliest(job, stage, self._free(), self.now)
 
     # -- memory ---------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
-        """What is not derived, as plain data."""
+        """Everything underived, as plain data."""
         since, served = self._waits.dump(self.now)
         held = [(self.made[key], reserve) for key, reserve in self.held.items()]
         return {"since": since, "held": held, "served": served}
@@ -306,14 +333,14 @@ class Reservations:
         held: Iterable[tuple[int, Reserve]],
         served: Iterable[tuple[int, int]],
     ) -> None:
-        """Take over what `dump` returned."""
+        """Take over the data of `dump`."""
         self._waits.load(since, served)
         self.now = now
         for at, reserve in held:
             self._keep(reserve, at)
 
     def validate(self) -> None:
-        """Raises AssertionError with what is wrong."""
+        """Raise AssertionError with the first mistake."""
         assert self.by_node == {name: r for r in self.held.values() for name, _ in r.nodes}, "reserved nodes"
         assert sum(len(r.nodes) for r in self.held.values()) == len(self.by_node), "a node is reserved twice"
         assert all(self._stands(*key, of_nodes=True) for key in self.held), "a reservation is over"

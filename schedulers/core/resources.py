@@ -60,9 +60,10 @@ _STEP: Final[dict[str, Fraction]] = {
 def parse_quantity(text: str | int | float) -> Fraction:
     """The exact value of a Kubernetes quantity in base units (cores, bytes, pieces).
 
-    Raises InvalidQuantity for anything that Kubernetes would refuse, for negative values, and for what is too long or
-    too large to be meant: numbers of thousands of digits cost seconds, and break whoever turns them into text.
+    Raises InvalidQuantity for anything refused by Kubernetes, for negative values, and for values too long or too large
+    to be meant: numbers of thousands of digits cost seconds, and break every conversion into text.
     """
+    # A bool is an int in Python, but `cpu: true` in a file is a mistake.
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise InvalidQuantity(f"not a quantity: {text!r} (write a number such as 4, 500m, 1.5Gi)")
     if isinstance(text, str) and len(text) > _LONGEST:
@@ -87,7 +88,7 @@ def parse_quantity(text: str | int | float) -> Fraction:
 
 
 class Resources:
-    """The names of the resources of one cluster, in the order of its vectors."""
+    """The names of the resources of a cluster, in the order of its vectors."""
 
     __slots__ = ("names",)
 
@@ -109,15 +110,15 @@ class Resources:
         return f"Resources({self.names!r})"
 
     def extended(self, names: Iterable[str]) -> Resources:
-        """These resources with the new ones among `names` appended, in sorted order."""
+        """The same resources with the new names among `names` appended, in sorted order."""
         return Resources((*self.names, *sorted(set(names) - set(self.names))))
 
     def demand(self, quantities: Mapping[str, str | int | float]) -> Vector:
-        """What a task asks for: every component rounded up. Raises InvalidQuantity."""
+        """The demand of a task: every component rounded up. Raises InvalidQuantity."""
         return self._vector(quantities, round_up=True)
 
     def capacity(self, quantities: Mapping[str, str | int | float]) -> Vector:
-        """What a node offers: every component rounded down. Raises InvalidQuantity."""
+        """The capacity of a node: every component rounded down. Raises InvalidQuantity."""
         return self._vector(quantities, round_up=False)
 
     def _vector(self, quantities: Mapping[str, str | int | float], *, round_up: bool) -> Vector:
@@ -132,7 +133,7 @@ class Resources:
 
 
 def to_steps(name: str, quantity: str | int | float, *, round_up: bool) -> int:
-    """One quantity in the vector's integer steps (milli-CPU, MiB, pieces). Raises InvalidQuantity."""
+    """A quantity in the vector's integer steps (milli-CPU, MiB, pieces). Raises InvalidQuantity."""
     steps = _known_steps if isinstance(quantity, str) else _steps
     return steps(name, quantity, round_up)
 
@@ -142,6 +143,7 @@ def _steps(name: str, quantity: str | int | float, round_up: bool) -> int:
     if steps > MOST_STEPS:
         most = show_steps(name, MOST_STEPS)
         raise InvalidQuantity(f"quantity out of range: {quantity!r} of {name} ({most} at most)")
+    # Exact fractions, because 0.1 + 0.2 as floats would round a demand up to a step too many.
     return -int(-steps // 1) if round_up else int(steps // 1)
 
 
@@ -150,7 +152,7 @@ _known_steps: Final = lru_cache(maxsize=4096)(_steps)
 
 
 def show_steps(name: str, steps: int) -> str:
-    """The shortest Kubernetes quantity for a number of steps of one resource."""
+    """The shortest Kubernetes quantity for a number of steps of a resource."""
     step = _STEP.get(name)
     if not steps:
         return "0"
@@ -173,12 +175,12 @@ def fits(demand: Sequence[int], free: Sequence[int]) -> bool:
 
 
 def times_in(demand: Sequence[int], free: Iterable[int]) -> int:
-    """How many tasks of this demand free room holds at once; 1 of a demand for nothing."""
+    """Number of tasks of the demand that fit free room at once; 1 for a demand of nothing."""
     return max(0, min((there // wanted for wanted, there in zip(demand, free, strict=True) if wanted), default=1))
 
 
 def dominant_share(held: Iterable[int], capacity: Iterable[int]) -> float:
-    """The largest fraction of any resource (DRF, section 4.1); resources that the cluster lacks count nothing."""
+    """The largest fraction of any resource (DRF, section 4.1); resources missing in the cluster count nothing."""
     largest = 0.0
     for h, c in zip(held, capacity, strict=True):  # a loop: max() of a generator costs three times as much
         if c and h / c > largest:
@@ -187,8 +189,8 @@ def dominant_share(held: Iterable[int], capacity: Iterable[int]) -> float:
 
 
 def alignment(demand: Iterable[int], free: Iterable[int], capacity: Iterable[int]) -> float:
-    """How well a demand goes with free room: their dot product, both as fractions of the capacity (Tetris, 3.2).
+    """Fit between a demand and free room: their dot product, both as fractions of the capacity (Tetris, 3.2).
 
-    Resources of which there is none count nothing.
+    Resources without capacity count nothing.
     """
     return sum((d / c) * (f / c) for d, f, c in zip(demand, free, capacity, strict=True) if c)

@@ -1,4 +1,4 @@
-"""One round of deciding: suggestions are checked against the state as it is now, and what holds is applied."""
+"""A round of deciding: suggestions are checked against the present state, and valid suggestions are applied."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from schedulers.core.state import ClusterState
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """One suggestion of a recorded round and its outcome."""
+    """A suggestion of a recorded round and its outcome."""
 
     suggestion: Suggestion
     outcome: Outcome
 
 
 class RoundRecord(msgspec.Struct, frozen=True):
-    """A round as `record: full` keeps it: when, on what fact, what was asked, how it ended."""
+    """A round as kept by `record: full`: time, fact, suggestions, end."""
 
     at: int
     event: str
     offered: int
+    """Number of nodes on offer."""
     asked: tuple[Asked, ...]
     ended: str
+    """The end of the round, in words."""
 
 
 class Owner(Protocol):
-    """What a round needs of the scheduler whose it is."""
+    """The part of `Scheduler` used by a round."""
 
     config: SchedulerConfig
     state: ClusterState
@@ -50,7 +52,7 @@ class Owner(Protocol):
 
 
 class Round:
-    """One fact's worth of deciding, step by step. `offer` is None when nothing is on offer now."""
+    """Deciding on a single fact, step by step. `offer` is None when nothing is on offer now."""
 
     __slots__ = ("_asked", "_decisions", "_event", "_scheduler", "_version", "offer")
 
@@ -67,7 +69,7 @@ class Round:
         self._asked: list[Asked] | None = [] if scheduler.config.record == "full" else None
 
     def suggest(self, suggestion: Suggestion) -> Outcome:
-        """Check one suggestion against the state as it is now; apply what holds."""
+        """Check a suggestion against the present state; apply a valid suggestion."""
         if suggestion.copy:
             outcome = self._copy(suggestion)
         else:
@@ -77,7 +79,7 @@ class Round:
         return outcome
 
     def preempt(self, container: int, rule: str, cause: str) -> None:
-        """Order a container killed; what it holds stays held until its end is heard."""
+        """Order a container killed; its room stays held until its end is heard."""
         self._scheduler.carry_out(Preempt(container, rule, cause), self._decisions)
 
     def _try(self, suggestion: Suggestion) -> Outcome:
@@ -85,6 +87,7 @@ class Round:
         job = state.waiting.get(suggestion.job)
         if offer is None or job is None or offer.limit == 0 or not offer.serves(suggestion.job, suggestion.stage):
             return Outcome(0, Reason.WAITS_FOR_OFFER)
+        # A policy may suggest from a plan older than the last fact, so this is an answer and no error.
         if suggestion.stage not in job.open:
             return Outcome(0, Reason.WAITS_FOR_STAGE)
         stage = job.stages[suggestion.stage]
@@ -93,17 +96,19 @@ class Round:
             ready = int(stage.is_waiting(suggestion.task))
         elif suggestion.pilots is not None:
             ready = len(stage.pilots) if suggestion.pilots else stage.others
+        # Never refused for asking too much: a policy may suggest a whole stage without counting its tasks.
         wanted = min(suggestion.count, ready)
         if wanted and job.waits_whole(stage):
             why = self._keeps_apart(job, stage, offer, suggestion)
             if why is not None:
                 return Outcome(0, self._reserve(job, stage, why))
             among, spread = suggestion.among, suggestion.spread
+            # All waiting members, whatever was suggested: a gang starts whole or not at all.
             suggestion, wanted = Suggestion(job.id, stage.index, among=among, spread=spread), stage.waiting
         containers = self._start(job, stage, suggestion, offer, wanted)
         if not containers:
             return Outcome(0, self._reserve(job, stage, self._why_none(job, stage, ready)))
-        # No room stays said while the job is served piecemeal (no oscillation), unless a limit is what stops it now.
+        # NO_ROOM stays said while the job is served piecemeal (no oscillation), unless a limit stops the job now.
         if job.hold is not Reason.NO_ROOM or (
             stage.size in state.sizes.bounds and state.sizes.at_limit(job, stage) is not None
         ):
@@ -114,6 +119,7 @@ class Round:
         """Start so many tasks, as far as there is room; returns their containers."""
         node = self._only_node(suggestion, offer)
         if node is not None:
+            # Counted once for the only node: asking the placer per task would be the hottest loop of a heartbeat.
             wanted = min(wanted, node.room_for(stage)) if wanted > 1 else wanted and node.fits(stage)
         containers: list[int] = []
         while len(containers) < wanted and offer.limit != 0:
@@ -122,12 +128,13 @@ class Round:
                 break
             containers.append(container)
             if suggestion.spread and suggestion.among is not None:
+                # The used node leaves the choice: every task on a node of its own.
                 left = suggestion.among - {self._scheduler.state.containers[container].node}
                 suggestion, node = msgspec.structs.replace(suggestion, among=left), None
         return containers
 
     def _copy(self, suggestion: Suggestion) -> Outcome:
-        """Start one more container of a task that is under way or done."""
+        """Start another container of a task under way or done."""
         offer, state = self.offer, self._scheduler.state
         job, copies, task = state.jobs.get(suggestion.job), state.copies, suggestion.task
         if offer is None or job is None or offer.limit == 0 or not offer.serves(suggestion.job, suggestion.stage):
@@ -150,13 +157,14 @@ class Round:
         return Outcome(1, None, (decision.container,))
 
     def _reserve(self, job: JobState, stage: StageState, why: Reason) -> Reason:
-        """Nothing started for want of room: if the stage has waited long enough, reserve nodes for it."""
+        """Reserve nodes for a stage without room, if the stage has waited long enough; returns the reason to tell."""
         reservations = self._scheduler.state.reservations
         if reservations is None or why not in (Reason.NO_ROOM, Reason.NO_ROOM_FOR_GANG):
             return why
         if (job.id, stage.index) in reservations.held:
             return Reason.HAS_RESERVATION
         if self.offer is not None and self.offer.job is None and reservations.is_due(job, stage):
+            # Only at the policy's own suggestion: the policy alone decides on the order of jobs.
             decision = reservations.plan(job, stage)
             if decision is not None:
                 self._scheduler.carry_out(decision, self._decisions)
@@ -164,7 +172,7 @@ class Round:
         return why if not self._scheduler.state.sizes.fitting(stage.size) else Reason.RESERVED
 
     def _bring(self, suggestion: Suggestion) -> Outcome:
-        """Bring executors to a job for a stage that is not open yet."""
+        """Bring executors to a job for a stage not open yet."""
         offer, state = self.offer, self._scheduler.state
         job = state.jobs.get(suggestion.job)
         if (
@@ -205,7 +213,7 @@ class Round:
         return Reason.NO_ROOM if ready else Reason.WAITS_FOR_PILOTS
 
     def _keeps_apart(self, job: JobState, stage: StageState, offer: Offer, suggestion: Suggestion) -> Reason | None:
-        """Why what is on offer does not take the whole gang, or None; a gang is never put on idle executors."""
+        """The reason for the offer not to take the whole gang, or None; a gang never goes to idle executors."""
         state = self._scheduler.state
         account = state.sizes.at_limit(job, stage)
         if account is not None:
@@ -213,6 +221,7 @@ class Round:
         enough = offer.limit is None or offer.limit >= stage.waiting
         if (among := suggestion.among) is not None:
             nodes = state.nodes.values() if offer.nodes is None else offer.nodes
+            # Counted before anything starts, because a gang started in part would hold its room for nothing.
             rooms = (node.room_for(stage) for node in nodes if node.spec.id in among)
             room = sum(min(1, each) if suggestion.spread else each for each in rooms) >= stage.waiting
         elif state.reservations is not None:
@@ -222,7 +231,7 @@ class Round:
         return None if enough and room else Reason.NO_ROOM_FOR_GANG
 
     def _only_node(self, suggestion: Suggestion, offer: Offer) -> NodeState | None:
-        """The node that must take the tasks when there is no choice: a heartbeat without executors."""
+        """The only node possible for the tasks, without a choice to make: a heartbeat without executors."""
         if offer.nodes is None or len(offer.nodes) != 1 or self._scheduler.state.has_executors:
             return None
         node = offer.nodes[0]
@@ -233,13 +242,14 @@ class Round:
     def _start_one(
         self, job: JobState, stage: StageState, suggestion: Suggestion, offer: Offer, node: NodeState | None
     ) -> int | None:
-        """Start one task; returns its container, or None when there is no room."""
+        """Start a task; returns its container, or None when there is no room."""
         state = self._scheduler.state
         if suggestion.task is None:
             task, attempt = stage.first_task(suggestion.pilots)
         else:
             task, attempt = suggestion.task, stage.attempts.get(suggestion.task, 0)
         decision: Place | Run | Move | None = None
+        # A named executor or nothing: a policy that plans executors must not get a different one instead.
         named = suggestion.executor is not None
         if named:
             decision = self._with_named(job, stage, task, attempt, suggestion.executor)
@@ -251,6 +261,7 @@ class Round:
                 decision = Place(state.counts.next_container, node.spec.id, suggestion.job, stage.index, task, attempt)
                 if offer.limit is not None:
                     offer.limit -= 1
+        # The job's own executors first, then new ones, then those of other jobs, because a move costs a trip.
         if decision is None and not named and state.has_executors:
             decision = self._with_executor(job, stage, task, attempt, own=False)
         if decision is None:
@@ -284,6 +295,7 @@ class Round:
             return node if there and node is not None and node.fits(stage) else None
         fitting: Any
         if suggestion.among is not None:
+            # Sorted: a set has no order, and placers rely on the order of arrival.
             named = sorted((state.nodes[name] for name in suggestion.among if name in state.nodes), key=_by_arrival)
             fitting = [node for node in named if node.fits(stage) and (offer.nodes is None or node in offer.nodes)]
         elif state.reservations is not None and (state.reservations.by_node or offer.nodes is not None):
@@ -294,20 +306,21 @@ class Round:
             fitting = [node for node in offer.nodes if node.fits(stage)]
         if not fitting:
             return None
+        # No choice, no placer: on a heartbeat the list has a single node.
         if len(fitting) == 1:
             only: NodeState = fitting[0]
             return only
         return scheduler.placer.pick(stage.demand, fitting, tuple(state.capacity))
 
     def end(self) -> list[Decision]:
-        """Say who waits, write the log, return the decisions."""
+        """Report waiting jobs, write the log, return the decisions."""
         if self._version is not None:
             self.remember()
             self._scheduler.close(self._event, self._decisions, self._version, asked=self.offer is not None)
         return self._decisions
 
     def remember(self) -> None:
-        """With `record: full`, keep what was asked."""
+        """Keep the round, with `record: full`."""
         scheduler, offer = self._scheduler, self.offer
         if self._asked is not None and offer is not None:
             offered = len(scheduler.state.nodes if offer.nodes is None else offer.nodes)

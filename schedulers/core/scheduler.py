@@ -1,7 +1,7 @@
 """The scheduler: facts in, decisions out. It owns the state, asks the policy, and knows no clock.
 
-`handle` reads like the loop it is: hear the fact, learn from it, offer what is free, let the policy
-suggest, check and apply each suggestion, say who waits and why.
+`handle` reads like the loop of a paper: hear the fact, learn from the fact, offer free room, let the policy suggest,
+check and apply each suggestion, report waiting jobs with reasons.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ from schedulers.core.state import GRANTED, RUNNING, ClusterState, ContainerState
 
 
 class Scheduler:
-    """One scheduler of one cluster.
+    """A scheduler of a cluster.
 
-    policy and predictor are made from `config`; a log, if given, gets every line. policy: one that is not registered
-    (it is being trained, or played step by step), in place of the config's.
+    policy and predictor are made from `config`; a log, if given, gets every line. policy: an unregistered policy (being
+    trained, or played step by step), in place of the config's.
     """
 
     def __init__(self, config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None) -> None:
@@ -84,12 +84,13 @@ class Scheduler:
         self.view = ClusterView(self.state, self.predictor, config.seed)
         if config.reserve_after is not None:
             self.state.keep_nodes(config.reserve_after, self.view.task_ms, one_node=config.offers == "heartbeat")
+        # A lambda and no bound method: the policy is looked up at each call, after the placer has wrapped it.
         self.holds = Holds(self.state, config.offers, lambda job: self.policy.why(job, self.view))
         self._find_abilities()
         # Without a predictor and executors the end of a container is a fact like any other.
         teaches = self.predictor is not None or config.executors
         self._learns = {kind: learn for kind, learn in _LEARNS.items() if teaches or kind is not ContainerEnded}
-        # Whether nobody learns from a task after which its executor goes on with its stage.
+        # Fast path: without a predictor of tasks, an executor simply takes the next task of its stage.
         self._goes_on = self.predictor is None or self.predictor.stays
         self.rounds: list[RoundRecord] = []
         self.decided = 0
@@ -98,7 +99,7 @@ class Scheduler:
             log.header(config)
 
     def _find_abilities(self) -> None:
-        """What the policy can do, found once: most facts are over before a policy would have been searched."""
+        """Find the policy's abilities once: most facts are over sooner than a search of the policy."""
         policy = self.policy
         self._observe = policy.observe if type(policy).observe is not Policy.observe else None
         preempts = ability(policy, Preempts)
@@ -107,14 +108,15 @@ class Scheduler:
         self._take_note = None if remembers is None else remembers.take_note
         self._searches, self._urges = ability(policy, Searches), ability(policy, Urges)
         self._decides = ability(policy, DecidesInCycles)
-        self._was_due = False  # the policy, before it heard the fact at hand
-        # Those that keep books of their own, or follow a plan, would not know what was started past them.
+        self._was_due = False  # `due` of the policy before the present fact
+        # Policies with books or a plan of their own would not know of tasks started past them.
         self._completes_gangs = not (ability(policy, KeepsNodes) or self.config.executors)
 
     # -- the loop -------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Decision]:
-        """Take in one fact and decide. Raises InvalidTransition on an impossible log or decision."""
+        """Take in a fact and decide. Raises InvalidTransition on an impossible log or decision."""
+        # The version before the fact: `close` compares it to see whether anything changed.
         version, asked = self.state.counts.version, False
         decisions: list[Decision] = []
         if not self._take_in(event, decisions):
@@ -129,18 +131,19 @@ class Scheduler:
 
     @staticmethod
     def _is_urged(offer: Offer, urges: Collection[str]) -> bool:
-        """Whether the policy has something to start here that nobody waits for."""
+        """Whether the policy has something to start on the offered nodes besides waiting tasks."""
         return bool(urges) and (offer.nodes is None or any(node.spec.id in urges for node in offer.nodes))
 
     def _ask(self, round_: Round) -> None:
-        """Let the policy suggest, until it has no more to suggest."""
+        """Let the policy suggest until it has no further suggestion."""
         assert round_.offer is not None
         if self.state.work.parted and self._completes_gangs and round_.offer.job is None:
-            # Before all others, whatever the policy's order: what runs of them holds its room for nothing till then.
+            # Before all other jobs: the running members of a parted gang hold their room for nothing.
             for job, stage in self.state.work.parted_gangs():
                 round_.suggest(Suggestion(job.id, stage.index, count=stage.waiting))
         suggestions = self.policy.schedule(self.view, round_.offer)
         suggestion = next(suggestions, None)
+        # Bound to locals: the loop below runs for every task that a policy starts.
         suggest, answer = round_.suggest, suggestions.send
         try:
             while suggestion is not None:
@@ -151,7 +154,7 @@ class Scheduler:
             round_.remember()
 
     def begin(self, event: Event) -> Round:
-        """Take in one fact; the caller then suggests step by step and calls `end`."""
+        """Take in a fact; the caller then suggests step by step and calls `end`."""
         version = self.state.counts.version
         decisions: list[Decision] = []
         if not self._take_in(event, decisions):
@@ -159,27 +162,31 @@ class Scheduler:
         return Round(self, event, decisions, self._offer(event, decisions), version)
 
     def _take_in(self, event: Event, decisions: list[Decision]) -> bool:
-        """Hear a fact and learn from it; False when it was ignored."""
+        """Hear a fact and learn from it; False for an ignored fact."""
+        # By the type's dict and not by `match`: a cluster of thousands of nodes beats thousands of times per second.
         learn = self._learns.get(type(event))
         if learn is not None:
             if not learn(self, event, decisions):
                 return False
         elif (why := self.state.hear(event)) is not None:
             return self._ignore(event, why)
+        # None when the policy does not observe: most policies read the state and hear no facts.
         if self._observe is not None:
             self._was_due = self._decides is not None and self._decides.due
             self._observe(event, self.view)
         if self._victims is not None:
             for victim in self._victims(self.view):
                 self.carry_out(Preempt(*victim), decisions)
+        # Before the offer: a copy that nobody needs should end as early as possible.
         if self._copies is not None and self._copies.live:
             for number in self._copies.unneeded(self.state.jobs):
                 self.carry_out(Preempt(number, COPY, self.state.containers[number].job), decisions)
         return True
 
     def close(self, event: Event, decisions: list[Decision], version: int, *, asked: bool) -> None:
-        """Say who waits, and write the log. asked: whether the policy was offered anything."""
+        """Report waiting jobs, and write the log. asked: whether the policy was offered anything."""
         doubted, log = self.holds.doubted, self._log
+        # Looked up without a call, because most facts change no job's reason.
         if doubted.at < len(doubted.entries):
             self.holds.report(decisions)
         if self._searches is not None and (found := self._searches.found) is not None:
@@ -197,7 +204,7 @@ class Scheduler:
             log.add(event, decisions)
 
     def _counts(self, event: Event, *, asked: bool) -> bool:
-        """Whether a fact that changed nothing counts for the policy all the same, so that it must stand in the log."""
+        """Whether a fact without a change counts for the policy all the same, so that the log must keep the fact."""
         triggers = self.policy.triggers
         if triggers.every_beat or (triggers.every_offer and asked):
             return True
@@ -208,17 +215,18 @@ class Scheduler:
         return why is None or self._ignore(event, why)
 
     def _ignore(self, event: Event, why: str) -> bool:
-        """The state has not taken the fact; always False, for whoever asked whether it has."""
+        """Log a fact ignored by the state; returns False, as the answer to whether the fact was taken."""
         if self._log is not None:
             self._log.ignored(event, why)
         return False
 
     def _hear_job(self, event: JobSubmitted, decisions: list[Decision]) -> bool:
-        """A new job: the predictor names its pilots and says what it can."""
+        """Hear of a new job: the predictor names its pilots and estimates its size."""
         if not self._hear(event):
             return False
         if self.predictor is not None and event.job.kind == "batch":
             job = self.state.jobs[event.job.id]
+            # After the state heard of the job, so that an ignored repetition teaches the predictor nothing.
             plan = self.predictor.submitted(job.spec, event.at)
             if plan is not None:
                 self.state.hear(PilotsNamed(event.at, job.id, plan))
@@ -251,7 +259,7 @@ class Scheduler:
         return self._hear(event)
 
     def _hear_search(self, event: SearchEnded, decisions: list[Decision]) -> bool:
-        """A replay is told what the policy's search came to; nothing is offered on that."""
+        """Hear the outcome of a policy's search, as told to a replay; nothing is offered on it."""
         if self._hear(event):
             self.policy.observe(event, self.view)
             if self._log is not None:
@@ -261,6 +269,7 @@ class Scheduler:
     def _hear_end(self, event: ContainerEnded, decisions: list[Decision]) -> bool:
         """A container is over: learn from its run time."""
         state = self.state
+        # Before the state hears the fact: afterwards the container and its node may be gone.
         container = state.containers.get(event.container)
         if container is None:
             return self._hear(event)
@@ -270,12 +279,13 @@ class Scheduler:
             return self._ignore(event, why)
         if job is not None and ran and event.code == 0 and not container.copy and self.predictor is not None:
             self._learn(container, job, event.runtime_ms, speed)
+        # At once: no later fact of the job would give back its idle executors.
         if job is not None and not job.left:
             self._release_all(job, decisions)
         return True
 
     def _hear_task(self, event: TaskEnded, decisions: list[Decision]) -> bool:
-        """A task of an executor is over: learn, and keep the executor busy with the stage it was on."""
+        """Hear of the end of an executor's task: learn, and keep the executor busy with its stage."""
         state = self.state
         if self._goes_on and (run := state.go_on(event)) is not None:
             decisions.append(run)
@@ -316,6 +326,7 @@ class Scheduler:
         assert predictor is not None
         if runtime_ms is not None and not job.spec.stages[task.stage].master:
             predictor.finished(task, runtime_ms, speed, self.state.now)
+        # Only after the last pilot: before, a sampling predictor has no estimate.
         if task.pilot and job.pilots_left == 0:
             self._estimate_size(job)
             self.state.journal.reasons.note(job.spec.id)
@@ -323,14 +334,14 @@ class Scheduler:
             predictor.job_done(job.spec, self.state.now)
 
     def _release_all(self, job: JobState, decisions: list[Decision]) -> None:
-        """A job that is over gives back its idle executors and those on their way to it."""
+        """Release all idle executors of a job that is over, and all executors on their way to the job."""
         state = self.state
         for there in (state.idle, state.moving):
             for container in [c.id for c in there.values() if c.job == job.spec.id]:
                 self.carry_out(Release(container), decisions)
 
     def _release_misfits(self, decisions: list[Decision]) -> None:
-        """Idle executors whose size nobody waits for make room for sizes that somebody does."""
+        """Release idle executors of sizes without waiting tasks, to make room for sizes with waiting tasks."""
         state = self.state
         for container in list(state.idle.values()):
             if container.size not in state.sizes.active:
@@ -350,7 +361,7 @@ class Scheduler:
         self.state.hear(SizeEstimated(self.state.now, job, total, source))
 
     def _offer(self, event: Event, decisions: list[Decision]) -> Offer | None:
-        """What the policy may use now, on this fact."""
+        """The resources open to the policy now, on the given fact."""
         state, limit = self.state, self.config.containers_per_offer
         if not state.waiting and (self._urges is None or not self._urges.urges):
             return None
@@ -371,9 +382,9 @@ class Scheduler:
         return Offer(state, None, limit=limit) if everything else None
 
     def first_in_line(self) -> str | None:
-        """The job to think about next: whom the policy would serve first if everything fitted, else of what does fit.
+        """The job to think about next: the first that the policy would serve if everything fitted, else if room counts.
 
-        If it would serve nobody: who came first of those whom it does not hold back. None: nobody is left.
+        For a policy serving nobody: the earliest job not held back by the policy. None: no such job.
         """
         state, policy = self.state, self.policy
         for offer in (Anything(state, None), Offer(state, None)):
@@ -383,13 +394,13 @@ class Scheduler:
         return min(left, key=lambda job: job.seq).id if left else None
 
     def carry_out(self, decision: Decision, decisions: list[Decision]) -> None:
-        """Apply a decision, and note it for the shell."""
+        """Apply a decision, and note the decision for the shell."""
         self.state.apply(decision)
         decisions.append(decision)
         self.decided += 1
 
     def next_change(self) -> int | None:
-        """When time alone would change what is decided: an offer at that time is not in vain. None: never."""
+        """Next time at which time alone changes the decisions, so that an offer is worthwhile. None: never."""
         said, reservations = self.policy.next_change(self.view), self.state.reservations
         due = reservations.next_due() if reservations is not None else None
         return min((at for at in (said, due) if at is not None), default=None)
@@ -401,7 +412,7 @@ class Scheduler:
         return self.holds.reason(job)
 
     def explain(self, job: str) -> Explanation:
-        """The full record of why a live job waits: every reason with its numbers. Raises KeyError if it is not live."""
+        """The full record of a live job's reasons to wait, with numbers. Raises KeyError unless the job is live."""
         live = self.state.jobs[job]
         return explained(live, self.state, self.reasons(job), self.policy.about(live))
 
@@ -410,9 +421,9 @@ class Scheduler:
         return why_waiting(self.state.jobs[job], self.state, self.policy, self.view, self.config.offers)
 
     def why_not(self, stage: StageState, nodes: Iterable[str]) -> dict[str, NodeRefusal]:
-        """For each of these nodes why it does not take a task of the stage now.
+        """The reason of each given node not to take a task of the stage now.
 
-        One with room says so (HAS_ROOM), and so does one that the core does not know (UNKNOWN).
+        A node with room has HAS_ROOM, an unknown node UNKNOWN.
         """
         state = self.state
         places, names = state.sizes.places[stage.size], state.resources.names
@@ -437,7 +448,7 @@ class Scheduler:
 
     @classmethod
     def restore(cls, data: bytes, *, log: Log | None = None) -> Scheduler:
-        """The scheduler that `snapshot` described; it decides on as the other would have."""
+        """The scheduler described by `snapshot`, with the same decisions from now on."""
         saved: dict[str, Any] = msgspec.msgpack.decode(data)
         if saved.get("format") not in READABLE:
             raise InvalidTransition(f"snapshot of format {saved.get('format')}, this program reads up to {FORMAT}")
@@ -468,7 +479,7 @@ def _placer(config: SchedulerConfig, state: ClusterState) -> Placer:
 
 
 def _policy(config: SchedulerConfig, placer: Placer, given: Policy | None) -> Policy:
-    """The policy as it is asked, the placer's lines around it. Raises InvalidParameters for what does not go."""
+    """The policy as asked, with the placer's lines around it. Raises InvalidParameters for clashing parts."""
     make, params = policies.parse(config.policy)
     policy = make(params, seed=config.seed) if given is None else given
     setup = Setup(
@@ -480,6 +491,7 @@ def _policy(config: SchedulerConfig, placer: Placer, given: Policy | None) -> Po
         reserve_after=config.reserve_after is not None,
         thinks=config.offers == "thought",
     )
+    # Before the placer wraps the policy, because the table asks for the policy's own abilities.
     for sentence in clashes(setup).values():
         raise InvalidParameters(sentence)
     policy = placer.around(policy)
@@ -496,9 +508,9 @@ _OFFERING: Final[dict[str, frozenset[type[Event]] | None]] = {
     "event": None,
     "thought": frozenset({Thought}),
 }
-#: Facts that need not stand in the log when nothing came of them.
+#: Facts left out of the log when they had no consequence.
 _PASSING: Final = frozenset({Heartbeat, Tick})
-#: Facts that teach the predictor or change who waits, each with its own hearing.
+#: Facts that teach the predictor or change the waiting jobs, each with a method of its own.
 _LEARNS: Final[dict[type[Event], Callable[[Scheduler, Any, list[Decision]], bool]]] = {
     JobSubmitted: Scheduler._hear_job,
     JobCancelled: Scheduler._hear_cancel,

@@ -1,13 +1,14 @@
-"""The sizes that tasks come in, and which nodes have room for each.
+"""The sizes of tasks, and the nodes with room for each.
 
-A size is a distinct demand, with where its tasks may run and who shares the limits on it. Tasks of one size are equal
-to every node, so what fits where is looked up by size, and lists of fitting nodes are kept up as nodes change.
+A size is a distinct demand, together with the places and the shared limits of its tasks. Tasks of a size are equal to
+every node, so room is looked up by size, and lists of fitting nodes are kept up as nodes change.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -19,12 +20,12 @@ from schedulers.core.resources import Vector, fits
 if TYPE_CHECKING:
     from schedulers.core.live import JobState, NodeState, StageState
 
-#: Changes of nodes remembered for the lists of fitting nodes before these are made anew.
+#: Changes of nodes remembered for the lists of fitting nodes before all lists are made anew.
 CHANGES: Final = 100_000
 
 
 class Fitting(Sequence["NodeState"]):
-    """Nodes on which a demand fits now, in order of arrival; a view, valid until the next change."""
+    """Nodes with room for a demand now, in order of arrival; a view, valid until the next change."""
 
     __slots__ = ("_indexes", "_nodes")
 
@@ -50,50 +51,59 @@ _UNKNOWN: Final = (-1, False)
 
 
 class _List(msgspec.Struct, eq=False):
-    """Which nodes fit one size: their indexes, sorted, true up to `seen` of the changes of nodes."""
+    """Sorted indexes of the nodes with room for a size, true up to `seen` of the changes of nodes."""
 
     fitting: list[int]
     seen: int
 
 
+@dataclass(slots=True, eq=False)
 class Sizes:
-    """All sizes by number, and the nodes that fit them.
+    """All sizes by number, and the nodes with room for each.
 
-    tree: whose limits hold. woke: is called with each size that had no launchable task, or was at a limit, and has one
-    now, or is not.
+    tree: queues with the limits. woke: called with each size that has launchable tasks after a time without, or has
+    left a limit.
     """
 
-    def __init__(self, tree: QueueTree, woke: Callable[[int], None]) -> None:
-        self._tree, self._hear_woken = tree, woke
-        self.turns = 0
-        """How often a size became active, or was not any more, or left a limit."""
-        self.nodes: dict[int, NodeState] = {}
-        """The cluster's nodes by index, in order of arrival."""
-        self.demands: list[Vector] = []
-        """What a task asks for, by size."""
-        self.places: list[Places] = []
-        """Where its tasks may run, by size."""
-        self.groups: list[Group | None] = []
-        """Who shares its limits, by size; None without limits."""
-        self.bounds: dict[int, tuple[Account, ...]] = {}
-        """The accounts that limit each size that has any; from `groups` and the tree."""
-        self.waiting: list[int] = []
-        """Launchable tasks of each size; from the waiting tasks of all open stages."""
-        self.active: dict[int, None] = {}
-        """Sizes with launchable tasks; from `waiting`."""
-        self._numbers: dict[tuple[Vector, Places, Group | None], int] = {}  # from demands, places and groups
-        self._at_limit: dict[int, None] = {}  # sizes that were found to be at a limit
-        self._lists: dict[int, _List] = {}  # from free room and barred sizes of all nodes, for each size asked about
-        self._changes: list[int] = []  # indexes of the nodes whose room has changed, oldest first
-        self._answers: dict[int, tuple[int, bool]] = {}  # the last of `could_place` by node, and when that was
-        self._matches: dict[int, int] = {}  # how many nodes let a size in; from their labels and taints
-        self._ever: dict[int, bool] = {}  # whether a size fits some node when empty; from the nodes' room and labels
-        self._most: dict[int, int] = {}  # how many tasks of a size all nodes hold when empty; from the same
+    _tree: QueueTree
+    _hear_woken: Callable[[int], None]
+    turns: int = 0
+    """How often a size became active, or was not any more, or left a limit."""
+    nodes: dict[int, NodeState] = field(default_factory=dict)
+    """The cluster's nodes by index, in order of arrival."""
+    demands: list[Vector] = field(default_factory=list)
+    """Demand of a task, by size."""
+    places: list[Places] = field(default_factory=list)
+    """Where its tasks may run, by size."""
+    groups: list[Group | None] = field(default_factory=list)
+    """Group with the same limits, by size; None without limits."""
+    bounds: dict[int, tuple[Account, ...]] = field(default_factory=dict)
+    """The accounts limiting each size with a limit; from `groups` and the tree."""
+    waiting: list[int] = field(default_factory=list)
+    """Launchable tasks of each size; from the waiting tasks of all open stages."""
+    active: dict[int, None] = field(default_factory=dict)
+    """Sizes with launchable tasks; from `waiting`."""
+    # From demands, places and groups.
+    _numbers: dict[tuple[Vector, Places, Group | None], int] = field(default_factory=dict)
+    # Sizes found at a limit.
+    _at_limit: dict[int, None] = field(default_factory=dict)
+    # From free room and barred sizes of all nodes, for each size asked about.
+    _lists: dict[int, _List] = field(default_factory=dict)
+    # Indexes of nodes with changed room, oldest first.
+    _changes: list[int] = field(default_factory=list)
+    # By node the last answer of `could_place`, and its version.
+    _answers: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    # How many nodes let a size in; from their labels and taints.
+    _matches: dict[int, int] = field(default_factory=dict)
+    # Whether a size fits some node when empty; from the nodes' room and labels.
+    _ever: dict[int, bool] = field(default_factory=dict)
+    # How many tasks of a size all nodes hold when empty; from the same.
+    _most: dict[int, int] = field(default_factory=dict)
 
-    # -- which sizes there are ------------------------------------------------------------------
+    # -- the sizes ------------------------------------------------------------------------------
 
     def number(self, demand: Vector, places: Places, group: Group | None) -> int:
-        """The size of this demand, a new one if need be."""
+        """The number of a size, a new number if need be."""
         size = self._numbers.get((demand, places, group))
         if size is None:
             size = self._numbers[demand, places, group] = len(self.demands)
@@ -105,12 +115,13 @@ class Sizes:
             self.waiting.append(0)
             for node in self.nodes.values():
                 spec = node.spec
+                # By identity, because nearly all sizes may run anywhere and nearly all nodes have no taint.
                 if (spec.taints or places is not ANYWHERE) and places.bars(spec.id, spec.labels, spec.taints):
                     node.barred[size] = None
         return size
 
     def count(self, size: int, by: int) -> None:
-        """So many more (or fewer) tasks of this size are launchable."""
+        """Count `by` more (or fewer) launchable tasks of a size."""
         there = self.waiting[size] + by
         self.waiting[size] = there
         if there == 0:
@@ -121,7 +132,7 @@ class Sizes:
             self._woke(size)
 
     def bind(self, jobs: Iterable[JobState]) -> None:
-        """The tree is another: which limits hold for which size, and who of the waiting jobs waits for it."""
+        """Take in a changed tree: bind sizes to limits anew, and count waiting tasks by size anew."""
         found = ((size, self._tree.bounds(group)) for size, group in enumerate(self.groups) if group is not None)
         self.bounds = {size: bounds for size, bounds in found if bounds}
         self.waiting = [0] * len(self.demands)
@@ -136,7 +147,7 @@ class Sizes:
             self._woke(size)
 
     def load(self, sizes: Iterable[tuple[Vector, Places, Group | None]], active: Iterable[int]) -> None:
-        """Take these over as sizes 0, 1, and so on; `bind` then works out the rest."""
+        """Take over sizes as numbers 0, 1, and so on; `bind` then works out the rest."""
         for size, (demand, places, group) in enumerate(sizes):
             self._numbers[demand, places, group] = size
             self.demands.append(demand)
@@ -151,17 +162,17 @@ class Sizes:
     # -- limits ---------------------------------------------------------------------------------
 
     def admits(self, size: int) -> bool:
-        """Whether the limits of queues and users let one more container of this size start."""
+        """Whether the limits of queues and users let another container of the size start."""
         if size not in self.bounds:
             return True
         for account in self.bounds[size]:
             if not account.takes(self.demands[size]):
-                self._at_limit[size] = None  # so that whoever sleeps is woken when this changes
+                self._at_limit[size] = None  # so that sleeping readers are woken when the limit is left
                 return False
         return True
 
     def at_limit(self, job: JobState, stage: StageState) -> Account | None:
-        """The account whose limit the stage's next task (all tasks of a gang) would exceed, or None."""
+        """The account with a limit in the way of the stage's next task (all tasks of a gang), or None."""
         bounds = self.bounds.get(stage.size)
         if bounds is None:
             return None
@@ -169,14 +180,14 @@ class Sizes:
         return next((account for account in bounds if not account.takes(stage.demand, count)), None)
 
     def kept_by(self, job: JobState, stage: StageState) -> Account | None:
-        """The account to name where limits keep the stage waiting: one that could never take it before a full one."""
+        """The account to name for a stage kept waiting by limits: forever too small accounts before full ones."""
         bounds = self.bounds.get(stage.size, ())
         count = stage.waiting if job.waits_whole(stage) else 1
         never = next((account for account in bounds if account.most_of(stage.demand) < count), None)
         return never or self.at_limit(job, stage)
 
     def limits_changed(self) -> None:
-        """Sizes that were at a limit and are no more: whoever sleeps must hear of it."""
+        """Wake sizes no longer at a limit."""
         for size in list(self._at_limit):
             if self.admits(size):
                 del self._at_limit[size]
@@ -186,15 +197,16 @@ class Sizes:
     # -- nodes ----------------------------------------------------------------------------------
 
     def bar(self, node: NodeState) -> None:
-        """Note which of the known sizes the node's labels and taints keep away."""
+        """Note the known sizes kept away by the node's labels and taints."""
         spec = node.spec
         bars = (places.bars(spec.id, spec.labels, spec.taints) for places in self.places)
         node.barred = {size: None for size, why in enumerate(bars) if why is not None}
 
     def room_changed(self, node: NodeState) -> None:
-        """Something came to the node or left it, or the node itself came or is gone."""
+        """Note a change of a node: something came to the node or left it, or the node itself came or is gone."""
         node.version += 1
         self._changes.append(node.index)
+        # Bounded memory: after so many changes a list is sooner made anew than caught up.
         if len(self._changes) > CHANGES:
             self._changes.clear()
             self._lists.clear()
@@ -209,7 +221,8 @@ class Sizes:
     # -- room -----------------------------------------------------------------------------------
 
     def could_place(self, node: NodeState) -> bool:
-        """Whether any launchable task fits this node now."""
+        """Whether any launchable task fits the node now."""
+        # Asked at every beat, so the two cheap ways out come first.
         if not self.active or node.draining:
             return False
         asked = node.version + self.turns  # both only grow: with the same sum nothing has changed
@@ -232,7 +245,8 @@ class Sizes:
         return any(self.fitting(size) for size in self.active)
 
     def with_room(self) -> list[NodeState]:
-        """The nodes that any launchable task fits now, in order of arrival."""
+        """Nodes with room for any launchable task now, in order of arrival."""
+        # A set of indexes, because most sizes fit the same nodes.
         found: set[int] = set()
         for size in self.active:
             found.update(self.fitting(size).indexes)
@@ -241,9 +255,9 @@ class Sizes:
         return [self.nodes[index] for index in sorted(found)]
 
     def has_room_for_all(self, stage: StageState, nodes: Iterable[NodeState] | None = None) -> bool:
-        """Whether all waiting tasks of the stage could start now, on these nodes or on any.
+        """Whether all waiting tasks of the stage could start now, on the given nodes or on any.
 
-        They are equal, so it is enough to count.
+        The tasks are equal, so counting is enough.
         """
         left = stage.waiting
         for node in self.fitting(stage.size) if nodes is None else nodes:
@@ -253,7 +267,7 @@ class Sizes:
         return False
 
     def fits_ever(self, size: int) -> bool:
-        """Whether a task of this size would fit some node if the node were empty."""
+        """Whether a task of the size would fit some node when empty."""
         there = self._ever.get(size)
         if there is None:
             demand = self.demands[size]
@@ -268,7 +282,7 @@ class Sizes:
         return not job.waits_whole(stage) or self.most(stage.size) >= stage.waiting
 
     def most(self, size: int) -> int:
-        """How many tasks of this size the nodes that let them in would hold at once if nothing else ran there."""
+        """Number of tasks of the size that fit all open nodes at once when empty."""
         count = self._most.get(size)
         if count is None:
             asked = [(r, wanted) for r, wanted in enumerate(self.demands[size]) if wanted]
@@ -277,18 +291,19 @@ class Sizes:
         return count
 
     def matches(self, size: int) -> int:
-        """How many nodes let a task of this size in by their labels and taints, whatever room they have."""
+        """Number of nodes open to the size by labels and taints, whatever their room."""
         count = self._matches.get(size)
         if count is None:
             count = self._matches[size] = sum(1 for node in self.nodes.values() if size not in node.barred)
         return count
 
     def fitting(self, size: int) -> Fitting:
-        """Nodes that fit this size now, in order of arrival; none when it is at a limit."""
+        """Nodes with room for the size now, in order of arrival; none for a size at a limit."""
         if size in self.bounds and not self.admits(size):
             return _NOTHING
         there = self._lists.get(size)
         changes = len(self._changes)
+        # With more changes than nodes, asking every node is cheaper than catching up.
         if there is None or changes - there.seen > len(self.nodes):
             there = self._lists[size] = _List(self._look_around(size), changes)
         elif there.seen < changes:
@@ -304,8 +319,10 @@ class Sizes:
 
     def _catch_up(self, there: _List, size: int) -> None:
         fitting = there.fitting
+        # Each changed node once: a beat may start dozens of tasks on the same node.
         for index in set(self._changes[there.seen :]):
             node = self.nodes.get(index)
+            # Sorted, so that lists have the order of arrival, on which first fit and replays depend.
             at = bisect_left(fitting, index)
             listed = at < len(fitting) and fitting[at] == index
             if (node is not None and self._fits(node, size)) != listed:
@@ -316,7 +333,7 @@ class Sizes:
         there.seen = len(self._changes)
 
     def validate(self) -> None:
-        """Make every list and every answer anew; raises AssertionError with the size or the node of what is wrong."""
+        """Make every list and every answer anew; raises AssertionError with the size or node of a mistake."""
         for size in list(self._lists):
             there = self._look_around(size) if self.admits(size) else []
             assert [n.index for n in self.fitting(size)] == there, f"nodes that fit {self.demands[size]}"

@@ -1,6 +1,6 @@
-"""Since when open stages wait for room, and when each has waited for so long that nodes are reserved for it.
+"""Beginning of the wait of each open stage, and the time at which nodes are to be reserved for the stage.
 
-Tasks of a size of which others have started within `after` find room as it is, and wait for their turn.
+Tasks of a size with recent starts (within `after`) find room without help, and wait for their turn.
 """
 
 from __future__ import annotations
@@ -14,19 +14,24 @@ if TYPE_CHECKING:
 
 #: Job and stage.
 Key = tuple[str, int]
-#: A size, and whether it is that of a gang's tasks: who waits for the same.
+#: A size, and whether a gang waits for the size: stages of a class wait for the same room.
 Class = tuple[int, bool]
 
 
 class Waits:
-    """The open stages. after: ms without room until a stage is due. journal: jobs whose open stages may differ."""
+    """The open stages, with their waits.
+
+    after: ms without room until a stage is due. journal: jobs with possibly changed open stages.
+    """
+
+    __slots__ = ("_changes", "_jobs", "_open", "after", "by_class", "classes", "served", "since")
 
     def __init__(self, after: int, jobs: Mapping[str, JobState], journal: Journal) -> None:
         self.after, self._jobs, self._changes = after, jobs, journal.orders.cursor()
         self.since: dict[Key, int] = {}
         """When each open stage opened, or last started a task; the earliest in front."""
         self.classes: dict[Key, Class] = {}
-        """The size that each stage of `since` waits for, as of the start of its wait."""
+        """The size waited for by each stage of `since`, as of the start of its wait."""
         self.by_class: dict[Class, dict[Key, None]] = {}
         """The stages of `since`, the earliest in front."""
         self.served: dict[int, int] = {}
@@ -35,6 +40,7 @@ class Waits:
 
     def look(self, now: int) -> None:
         """Some stages may have opened since the last look, and some may be open no more."""
+        # Only changed jobs: a look at all open stages after each fact would be quadratic.
         for name in self._changes.read():
             job = self._jobs.get(name)
             there = tuple(job.open) if job is not None else ()
@@ -48,13 +54,13 @@ class Waits:
                 self._open[name] = there
 
     def begin_anew(self, key: Key, now: int, *, more: bool) -> None:
-        """A task of the stage has started. more: others of it wait."""
+        """Let the wait of a stage with a started task begin anew. more: further tasks of the stage wait."""
         self._forget(key)
         if more:
             self._begin(key, now)
 
     def class_of(self, key: Key) -> Class:
-        """For what a stage of a live job waits."""
+        """The class of a live job's stage: the room waited for."""
         job = self._jobs[key[0]]
         return job.stages[key[1]].size, job.spec.stages[key[1]].gang
 
@@ -70,24 +76,26 @@ class Waits:
             if not self.by_class[mine]:
                 del self.by_class[mine]
 
-    # -- who is due -----------------------------------------------------------------------------
+    # -- due stages ----------------------------------------------------------------------------
 
     def due_stages(self, each: Class, now: int) -> Iterable[Key]:
-        """Of the stages that wait for the same, those that have done so for `after`, the longest so in front."""
+        """Stages of a class waiting for `after` or longer, the longest wait in front."""
         for key in self.by_class.get(each, ()):
             if self.since[key] + self.after > now:
                 break
             yield key
 
     def due(self, each: Class) -> int:
-        """When the first that waits for the same is due; a gang is, even if tasks of its size start one by one."""
+        """Time at which the first of a class is due; for a gang, whatever starts of single tasks of its size."""
         size, gang = each
+        # Dicts keep the order of entry, so the first key has the earliest beginning.
         since = self.since[next(iter(self.by_class[each]))]
         return self.after + (since if gang else max(since, self.served.get(size, since)))
 
     def due_after(self, each: Class, now: int) -> int | None:
-        """When, after now, one more of those that wait for the same has done so for `after`; None: all have."""
+        """Time after now at which another stage of the class has waited for `after`; None: all have."""
         due = None
+        # From the latest backwards: the walk ends at the first stage already due.
         for key in reversed(self.by_class[each]):
             if self.since[key] + self.after <= now:
                 break
@@ -97,19 +105,19 @@ class Waits:
     # -- memory ---------------------------------------------------------------------------------
 
     def dump(self, now: int) -> tuple[list[tuple[str, int, int]], list[tuple[int, int]]]:
-        """What `since` and `served` have, as plain data."""
+        """The data of `since` and `served`, as plain data."""
         served = [(size, at) for size, at in self.served.items() if at + self.after > now]
         return [(*key, at) for key, at in self.since.items()], served
 
     def load(self, since: Iterable[tuple[str, int, int]], served: Iterable[tuple[int, int]]) -> None:
-        """Take over what `dump` returned."""
+        """Take over the data of `dump`."""
         self.served.update(served)
         for name, index, at in since:
             self._begin((name, index), at)
             self._open[name] = (*self._open.get(name, ()), index)
 
     def validate(self) -> None:
-        """Raises AssertionError with what is wrong."""
+        """Raise AssertionError with the first mistake."""
         assert list(self.since.values()) == sorted(self.since.values()), "the order of those that wait"
         for name, index in self.since:
             assert name in self._jobs, f"{name} waits and is gone"

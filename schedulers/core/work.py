@@ -1,4 +1,4 @@
-"""Live jobs, and which of their tasks wait: stages open as their parents end, tasks are launched, succeed, return."""
+"""Live jobs and their waiting tasks: stages open as their parents end, tasks are launched, succeed, return."""
 
 from __future__ import annotations
 
@@ -29,7 +29,25 @@ REMEMBERED: Final = 10_000
 
 
 class Work:
-    """The jobs of one cluster. admission: who is let in. sizes: counts what waits. journal: hears of changes."""
+    """The jobs of a cluster.
+
+    admission: jobs let in. sizes: counts of waiting tasks. journal: hears of changes.
+    """
+
+    __slots__ = (
+        "_width",
+        "admission",
+        "counts",
+        "doubt",
+        "finished",
+        "jobs",
+        "links",
+        "parted",
+        "sizes",
+        "touch",
+        "tree",
+        "waiting",
+    )
 
     def __init__(
         self, width: int, admission: Admission, sizes: Sizes, tree: QueueTree, journal: Journal, counts: Counts
@@ -39,16 +57,16 @@ class Work:
         self.jobs: dict[str, JobState] = {}
         """Live jobs by id, in order of submission."""
         self.waiting: dict[str, JobState] = {}
-        """Jobs with launchable tasks; from `jobs`, in the order in which they came to have some."""
+        """Jobs with launchable tasks; from `jobs`, in the order of getting some."""
         self.finished: dict[str, None] = {}
-        """The last jobs that are over."""
+        """The last finished jobs."""
         self.parted: dict[tuple[str, int], None] = {}
-        """Gangs (job and stage) of which a member came back while others ran, and some that have ended since."""
+        """Gangs (job and stage) with a returned member while other members ran; some may have ended since."""
         self.links: Links | None = None
-        """How fast data goes between nodes; None: it takes no time."""
+        """Rates of data between nodes; None: data takes no time."""
 
     def parted_gangs(self) -> list[tuple[JobState, StageState]]:
-        """Gangs of which some members run and others may start, the longest so in front."""
+        """Gangs with some members running and others able to start, the longest so in front."""
         gangs = []
         for key in list(self.parted):
             job = self.jobs.get(key[0])
@@ -61,7 +79,7 @@ class Work:
     # -- jobs come and go -----------------------------------------------------------------------
 
     def submitted(self, event: JobSubmitted) -> str | None:
-        """A new job: it is let in, or waits outside its queue."""
+        """Take in a new job: let the job in, or keep it outside its queue."""
         spec, counts = event.job, self.counts
         if spec.id in self.jobs or spec.id in self.finished:
             return "duplicate"
@@ -70,6 +88,7 @@ class Work:
         for index, stage in enumerate(spec.stages):
             for parent in stage.above:
                 children[parent].append(index)
+        # Sizes are numbered after the check, so that a refused job leaves no size behind.
         stages = self._stages_of(spec, event.asks)
         job = JobState(spec, counts.next_job, event.at, stages, spec.tasks, [0] * self._width, children)
         counts.next_job += 1
@@ -131,13 +150,14 @@ class Work:
         return stage.index in job.open and stage.is_waiting(task)
 
     def admit_pending(self) -> None:
-        """Let in who may enter now."""
+        """Let in all jobs that may enter now."""
+        # One by one, because each admitted job may fill its queue.
         while self.admission.pending and (job := self.admission.next()) is not None:
             self.admission.leave(job)
             self._admit(job)
 
     def _admit(self, job: JobState) -> None:
-        """From now on the job counts as one that its queue runs, and its stages open."""
+        """Count the job as running in its queue from now on, and open its stages."""
         job.admitted = True
         self.admission.count(job, 1)
         for stage in job.stages:
@@ -153,6 +173,7 @@ class Work:
             self.admit_pending()
         else:
             self.admission.leave(job)
+        # Remembered, so that a repeated submission after a restart is not run again.
         self.finished[job.id] = None
         if len(self.finished) > REMEMBERED:
             del self.finished[next(iter(self.finished))]
@@ -162,15 +183,16 @@ class Work:
         if event.links == self.links:
             return "duplicate"
         check_links(event.links)
+        # Outputs are kept only with links; for stages already begun their places would be unknown.
         if self.counts.next_job:
             raise InvalidTransition("links are set once, before the first job")
         self.links = event.links
         return None
 
-    # -- what is said of jobs -------------------------------------------------------------------
+    # -- estimates and reasons ------------------------------------------------------------------
 
     def pilots_named(self, event: PilotsNamed) -> None:
-        """Some tasks of a job run first, so that its size is learned from them."""
+        """Set some tasks of a job apart to run first, so that its size is learned from them."""
         job = self.jobs[event.job]
         for index, task in event.plan.pilots:
             stage = job.stages[index]
@@ -187,7 +209,7 @@ class Work:
         self.touch(event.job.id)
 
     def hold(self, decision: Hold, now: int) -> None:
-        """It was said why a job waits."""
+        """Note the reason last told for a job to wait."""
         self.jobs[decision.job].hold = decision.reason
 
     def resume(self, decision: Resume, now: int) -> None:
@@ -262,8 +284,9 @@ class Work:
     # -- tasks ----------------------------------------------------------------------------------
 
     def launch(self, job: JobState, stage: StageState, task: int) -> bool:
-        """Take one task out of the waiting ones; returns whether it is a pilot. Raises InvalidTransition."""
+        """Take a task out of the waiting tasks; returns whether the task is a pilot. Raises InvalidTransition."""
         pilot = False
+        # In line, without a call: nearly every task of nearly every job starts this way.
         if task == stage.next and not stage.taken and not stage.pilots and not stage.returned:
             stage.next += 1  # by far the most frequent case
         else:
@@ -271,11 +294,13 @@ class Work:
         stage.waiting -= 1
         job.waiting -= 1
         self.touch(job.spec.id)
+        # As in `Sizes.count`, without its call, for the same reason.
         sizes, size = self.sizes, stage.size
         sizes.waiting[size] -= 1
         if not sizes.waiting[size]:
             del sizes.active[size]
             sizes.turns += 1
+        # Right away: policies walk through `open` and would suggest tasks of an empty stage.
         if not stage.waiting:
             job.open.remove(stage.index)
             if not job.waiting:
@@ -283,7 +308,7 @@ class Work:
         return pilot
 
     def found(self, event: TaskFound) -> str | None:
-        """A task is done of which nobody has heard before."""
+        """Take in a task done unheard."""
         job = self.jobs.get(event.job)
         if job is None or not 0 <= event.stage < len(job.stages):
             return "unknown"
@@ -296,13 +321,14 @@ class Work:
         return None
 
     def succeed(self, job: JobState, stage: StageState, runtime_ms: int, speed: float, *, pilot: bool) -> None:
-        """One more task is done, after so long on a node of this speed."""
+        """Count another task as done, after its run time on a node of the given speed."""
         stage.finished += 1
         stage.done_ms += runtime_ms * speed
         job.left -= 1
         job.done_ms += runtime_ms
         if pilot:
             job.pilots_left -= 1
+        # A barrier: children open only with the last task of their parent.
         if stage.finished == stage.tasks:
             self._open_children(job, stage)
         if not job.left or job.cancelled:
@@ -310,6 +336,7 @@ class Work:
 
     def fail(self, job: JobState, stage: StageState, container: ContainerState) -> None:
         """A container is gone before its task was done: the task waits again."""
+        # First of all: whatever follows counts waiting tasks, this one included.
         stage.put_back(container.task, container.attempt + 1, pilot=container.pilot)
         if job.spec.stages[stage.index].gang and stage.running:
             self.parted[job.id, stage.index] = None
@@ -327,7 +354,7 @@ class Work:
 
     @staticmethod
     def stop(job: JobState, stage: StageState, container: ContainerState) -> None:
-        """A container's task is not under way any more: it has succeeded, or failed."""
+        """Count a container's task as no longer under way: succeeded, or failed."""
         job.running -= 1
         stage.running -= 1
         if container.status == RUNNING:

@@ -1,1 +1,1 @@
-"""What policies and predictors are written with: orders, policies around others, bundles, lines of nodes, histories."""
+"""The parts of policies and predictors: orders, policies around other policies, bundles, lines of nodes, histories."""

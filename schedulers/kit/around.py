@@ -1,4 +1,4 @@
-"""Policies around an inner policy: the outer one chooses the job, the inner one which of the job's tasks goes next."""
+"""Policies around an inner policy: the outer chooses the job, the inner the next task of the job."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HasInside(Protocol):
 
 
 class NarrowedOffer(Offer):
-    """What is on offer to some jobs only."""
+    """An offer open to some jobs only."""
 
     __slots__ = ("_whole", "admits")
 
@@ -52,9 +52,9 @@ class NarrowedOffer(Offer):
 
 
 class Around(Policy, MindsQueues, TellsTurn):
-    """Serves whom another policy serves among those whose turn it is, turn by turn, and at last among all.
+    """Serves the jobs with a turn in the order of an inner policy, turn by turn, and at last all jobs.
 
-    Whose turn it is and has nothing that fits loses nothing by it: the next one is asked.
+    A turn without a fitting task loses nothing: the next turn is asked.
     """
 
     def __init__(self, params: Any, *, seed: int = 0) -> None:
@@ -64,12 +64,12 @@ class Around(Policy, MindsQueues, TellsTurn):
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """See MindsQueues: what the policy inside does."""
+        """See MindsQueues: as the policy inside."""
         return uses_of_queues(*policies.parse(params.policy))
 
     @classmethod
     def mistakes(cls, params: Any, queues: Mapping[str, Queue], used: Collection[str]) -> Mistakes:
-        """See MindsQueues: those of the policy inside."""
+        """See MindsQueues: mistakes found by the policy inside."""
         try:
             kind, inner = policies.parse(params.policy)
             made(cls, params, 0)
@@ -86,17 +86,17 @@ class Around(Policy, MindsQueues, TellsTurn):
 
     @abstractmethod
     def turns(self, view: ClusterView) -> Sequence[str]:
-        """Who goes before all others now, first in front, by names of the policy's own."""
+        """Turns before all other jobs now, first in front, by names of the policy's own."""
 
     @abstractmethod
     def admits(self, turn: str, job: JobState) -> bool:
-        """Whether the job is among those whose turn it is."""
+        """Whether the job belongs to the turn."""
 
     def started(self, job: JobState, stage: StageState, tasks: int, view: ClusterView) -> None:
         """So many tasks of a job have just started."""
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Offer what is there to whose turn it is, one after the other, and then to everybody."""
+        """Offer the room to each turn, and then to everybody."""
         self.begin(view)
         placed = True
         while placed and offer.has_room():
@@ -107,7 +107,7 @@ class Around(Policy, MindsQueues, TellsTurn):
                     break
 
     def _serve(self, view: ClusterView, offer: Offer, turn: str | None) -> Generator[Suggestion, Outcome, bool]:
-        """Let the policy inside suggest, until it is another's turn; returns whether anything was placed."""
+        """Let the policy inside suggest, until the turn changes; returns whether anything was placed."""
         narrowed = NarrowedOffer(offer, lambda job: turn is None or self.admits(turn, job))
         turns, placed = self.turns(view), False
         suggestions = self.inside.schedule(view, narrowed)
@@ -117,7 +117,7 @@ class Around(Policy, MindsQueues, TellsTurn):
             placed = placed or outcome.placed > 0
             narrowed.limit = offer.limit
             try:
-                # It must hear the outcome, even when what it says then is not asked for any more.
+                # The policy inside must hear the outcome, even when its next suggestion is not wanted any more.
                 suggestion = suggestions.send(outcome)
             except StopIteration:
                 break
@@ -132,7 +132,7 @@ class Around(Policy, MindsQueues, TellsTurn):
         job = view.waiting.get(suggestion.job)
         if job is None or not narrowed.admits(job):
             return Outcome(0, Reason.OVER_SHARE)
-        # One task at a time, for each changes whose turn it is.
+        # A single task at a time, because each start may change the turn.
         outcome = yield msgspec.structs.replace(suggestion, count=1)
         if outcome.placed:
             self.started(job, job.stages[suggestion.stage], outcome.placed, view)
@@ -176,7 +176,7 @@ class Around(Policy, MindsQueues, TellsTurn):
         return self.inside.about(job)
 
     def dump(self) -> Any:
-        """What the policy inside remembers."""
+        """The memory of the policy inside."""
         return {"policy": self.inside.dump()}
 
     def load(self, data: Any, view: ClusterView) -> None:

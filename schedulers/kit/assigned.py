@@ -1,6 +1,6 @@
-"""Policies whose tasks are assigned to nodes ahead of time, and start there in turn.
+"""Policies with tasks assigned to nodes ahead of time, started there in turn.
 
-What starts follows from the lines. Of `Assigned` a policy says in which order tasks are assigned, a placer where to.
+The lines decide on starts. For `Assigned` a policy gives the order of assignment, a placer the node.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ from schedulers.kit.ordered import Sequencing
 
 
 class Choice(NamedTuple):
-    """Where a task is to run, and from when to when (ms). parent: stage and task that are copied there first, or None.
-
-    copy_start, copy_end: when that copy runs.
-    """
+    """The node of a task, with start and end (ms)."""
 
     node: str
     start: float
     end: float
     parent: tuple[int, int] | None = None
+    """Stage and task to be copied there first, or None."""
     copy_start: float = 0.0
+    """Start of the copy, ms."""
     copy_end: float = 0.0
+    """End of the copy, ms."""
 
 
 class Assigner(Placer):
-    """A placer that assigns each task to a node before it can start there; it waits in the node's line.
+    """A placer that assigns each task to a node before its start; the task waits in the node's line.
 
-    It does so in the policy's order, which has to be one that a start does not change (`Ordered.ahead`).
+    Tasks are assigned in the policy's order, which must not change by a start (`Ordered.ahead`).
     """
 
     assigns = True
@@ -68,10 +68,10 @@ class Assigner(Placer):
 
     @abstractmethod
     def choose(self, job: JobState, stage: StageState, forecast: Forecast, copies: int) -> Choice | None:
-        """The node for a task of this stage, None if it fits none. copies: how often a task may run, 1: no copies."""
+        """The node for a task of the stage, None if no node is large enough. copies: runs per task, 1: no copies."""
 
     def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
-        """See Placer.pick: for what was not assigned (a gang, which starts where it fits)."""
+        """See Placer.pick: for unassigned tasks (a gang, started where there is room)."""
         return nodes[0]
 
     def around(self, policy: Policy) -> Policy:
@@ -81,16 +81,16 @@ class Assigner(Placer):
 
 
 class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urges):
-    """A policy whose tasks wait in lines of nodes: every task that may be is assigned to a node as facts come in.
+    """A policy with tasks waiting in lines of nodes: each task is assigned to a node as early as facts allow.
 
     In cycles all facts of an instant are known before anything is assigned. Turns of a job are assigned anew when its
-    estimated size is another, and all of them when nodes come, change or leave; those after a task that failed when
-    that has a turn again. A subclass says `assign`.
+    estimated size changes, all turns when nodes come, change or leave, and turns after a failed task when the failed
+    task has a turn again. A subclass says `assign`.
     """
 
     #: Whether tasks are assigned as soon as all their parents are; False: once their parents are done.
     ahead = True
-    #: Whether copies are made as they were laid out; False: only those that are still of use by then.
+    #: Whether copies are made as planned; False: only copies still of use at their turn.
     follows = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
@@ -100,7 +100,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         self._gathers = False  # whether facts are gathered for a cycle
         self._sizes: dict[str, float | None] = {}  # by job, its size when its tasks were assigned
         self._short: dict[str, None] = {}  # jobs that may have tasks to be assigned
-        self._stuck: dict[str, None] = {}  # jobs with tasks that fit no node that is there
+        self._stuck: dict[str, None] = {}  # jobs with tasks too large for every node
         self._rates: Rates = {}
         self._glance: Forecast | None = None  # of what runs, for copies that wait
         self._partial: Forecast | None = None  # likewise, of the tasks that are copied alone
@@ -108,17 +108,17 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
     def offered(self, offers: str) -> None:
         """How nodes are offered, as in SchedulerConfig; said once, before anything is heard."""
         self._gathers, self.one_node = offers == "cycle", offers == "heartbeat"
-        if self.one_node:  # who is late may go to a node that beats later, so nodes are offered again
+        if self.one_node:  # late tasks may go to a node with a later beat, so nodes are offered again
             self.triggers = Triggers(every_offer=True)
 
     @abstractmethod
     def assign(self, jobs: Sequence[JobState], forecast: Forecast, view: ClusterView) -> Iterable[str]:
-        """Give turns to all tasks of these jobs that may have them; returns jobs with tasks that fit no node."""
+        """Give turns to all tasks of the jobs that may have turns; returns jobs with tasks too large for every node."""
 
     # -- what has happened ------------------------------------------------------------------------
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """Take out the turns that do not hold any more, and assign what has none, at once or at the next cycle."""
+        """Take out invalid turns, and assign tasks without turns, at once or at the next cycle."""
         if isinstance(event, Heartbeat):
             return
         if isinstance(event, NodeAdded | NodeChanged | NodeRemoved | NodeLost | LinksSet):
@@ -144,7 +144,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
             self.urges = ()
 
     def _begin_anew(self, event: Event, view: ClusterView) -> None:
-        """Other nodes: all that waits is assigned anew, or what waited at a node that is lost."""
+        """Take in a change of nodes: assign all waiting tasks anew, or the tasks in the line of a lost node."""
         self._rates.clear()
         lost = self.lines.at.get(event.node, {}) if isinstance(event, NodeLost) else None
         turns = self.lines.in_turn() if lost is None else list(lost.values())
@@ -155,7 +155,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
             self._look(name, view)
 
     def _make_room(self, name: str, view: ClusterView) -> None:
-        """Others use more or less of a node: what could never start there now is assigned anew."""
+        """Take in foreign use of a node: tasks forever too large for the rest are assigned anew."""
         self._short |= self._stuck
         self._stuck.clear()
         for turn in list(self.lines.at.get(name, {}).values()):
@@ -164,7 +164,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
                 self._look(turn.job, view)
 
     def _look(self, name: str, view: ClusterView) -> None:
-        """A job may have tasks without turns. Turns behind those do not hold: the first of all must wait for nobody."""
+        """Look for tasks of a job without turns. Later turns are taken out: the first of all must wait for nobody."""
         job, lines = view.jobs.get(name), self.lines
         if job is None or job.cancelled:
             lines.take_all(lines.of.get(name, {}).values())
@@ -211,7 +211,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         self._short.clear()
 
     def next_stages(self, job: JobState) -> Sequence[StageState]:
-        """The stages of which tasks may be assigned now, by index."""
+        """Stages with tasks to be assigned now, by index."""
         tasks = self.lines.tasks
         return [
             stage
@@ -220,7 +220,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         ]
 
     def assign_stage(self, job: JobState, stage: StageState, placer: Assigner, forecast: Forecast) -> bool:
-        """Turns for all tasks of a stage that have none, by this placer; False if they fit no node."""
+        """Turns, by the placer, for all tasks of a stage without turns; False if they fit no node."""
         whole = job.waits_whole(stage)
         for task in without_turn(stage, self.lines.tasks.get((job.id, stage.index))):
             if whole:
@@ -238,7 +238,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         return False
 
     def _full_of(self, job: JobState, stage: StageState, forecast: Forecast) -> list[str]:
-        """Nodes that could not run one more task of a gang at once with those that have turns there."""
+        """Nodes unable to run a further task of a gang together with the members already in line there."""
         turns = Counter(turn.node for turn in self.lines.tasks.get((job.id, stage.index), {}).values())
         if not self.one_node:
             return [n for n in forecast.column if forecast.at_once(n, stage.demand) <= turns[n]]
@@ -246,7 +246,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         return elsewhere or [n for n in forecast.column if forecast.at_once(n, stage.demand) < stage.tasks]
 
     def _give_turn(self, job: JobState, stage: StageState, task: int, choice: Choice, forecast: Forecast) -> None:
-        """A task's turn by this choice, behind that of the copy that is made for it."""
+        """Give a task its turn by the choice, behind the turn of the copy made for the task."""
         number, node = self.lines.next, choice.node
         if choice.parent is not None:
             parent, copied = choice.parent
@@ -262,14 +262,14 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         forecast.add(job, turn)
 
     def append(self, turn: Turn, job: JobState, forecast: Forecast) -> None:
-        """A turn behind all that are there, whenever that will be."""
+        """Give a turn behind all others, whenever its time will be."""
         forecast.expect(job, turn)
         self.lines.add(turn)
 
     # -- starting ---------------------------------------------------------------------------------
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Whoever's turn has come starts, node by node; then who is late, on nodes where nobody waits."""
+        """Start tasks whose turn has come, node by node; then late tasks, on nodes without a line."""
         if offer.job is not None:
             yield from self._serve_asked(view, offer)
             return
@@ -285,7 +285,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         self.urges = self._copies_come(view) if self.lines.copies else ()
 
     def _start(self, turn: Turn, view: ClusterView, node: str | None = None) -> Suggestions:
-        """Suggest a turn's task on its node (or another one); what has started has no turn any more."""
+        """Suggest a turn's task on its node (or another node); a started task has no turn any more."""
         job = view.jobs[turn.job]
         stage = job.stages[turn.stage]
         if job.waits_whole(stage):
@@ -308,10 +308,11 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         return node is not None and any(other is turn for other in self._come(node, view))
 
     def _come(self, node: NodeState, view: ClusterView, vain: list[Turn] | None = None) -> Iterator[Turn]:
-        """Those of a node's line whose tasks can start now beside the room that is kept for all before them.
+        """Turns of a node's line with tasks able to start now beside the room kept for all earlier turns.
 
-        Who waits for room has it kept. Who waits for other tasks has what nobody frees until he is expected to start.
-        Who waits for a shell, or at a limit, has none: that may take long. vain: gets copies that would be of no use.
+        Turns waiting for room have it kept. Turns waiting for other tasks have kept only the room not freed before
+        their expected start. Turns waiting for a shell, or at a limit, have none: such a wait may be long. vain:
+        receives useless copies.
         """
         saved: dict[int, None] = {}  # turns for which a copy is yet to start
         left, demands = list(node.free), [view.demand(size) for size in self.lines.sizes.get(node.id, ())]
@@ -347,13 +348,13 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
     # -- copies -----------------------------------------------------------------------------------
 
     def _copies_come(self, view: ClusterView, vain: list[Turn] | None = None) -> tuple[str, ...]:
-        """Nodes on which the turn of a copy has come, of which nothing else tells that it could start."""
+        """Nodes with the turn of a copy come; nothing else tells that the copy could start."""
         nodes = {turn.node: None for turn in self.lines.copies.values()}
         come = [turn for name in nodes for turn in self._come(view.nodes[name], view, vain)]
         return tuple(dict.fromkeys(turn.node for turn in come if turn.sake))
 
     def _helps(self, turn: Turn, job: JobState, stage: StageState, node: NodeState, view: ClusterView) -> bool:
-        """Whether a copy would still be sooner than what it is to save: its task's end, or the way of its output."""
+        """Whether a copy would still be sooner than the time to be saved: its task's end, or the way of its output."""
         if not view.allows_copy(job, stage, turn.task, node):
             return False
         if self.follows:
@@ -371,11 +372,11 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         return end < float(forecast.arrive(job, job.stages[child.stage], stage.index, turn.task)[column])
 
     def _runs_of(self, job: JobState, stage: StageState, task: int, view: ClusterView) -> Forecast:
-        """A forecast that knows all runs of this task, made anew whenever something happens, a beat among it.
+        """A forecast with all runs of the task, made anew after every fact, a beat among them.
 
-        The end of a running task depends on that task alone, so the forecast holds its runs and nothing else: a copy
-        may wait for thousands of beats. The end of a task that still waits for its data depends on whatever runs
-        before it, so the forecast holds everything.
+        The end of a running task depends on the task alone, so the forecast holds its runs and nothing else: a copy may
+        wait for thousands of beats. The end of a task still waiting for its data depends on everything running before
+        the task, so the forecast holds everything.
         """
         runs = of_task(view.containers, job, stage, task)
         if all(run.status == RUNNING for run in runs):
@@ -386,11 +387,11 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         return self._glance
 
     def _look_anew(self) -> None:
-        """Drop the forecasts: a forecast is valid at the instant in which it was made, and not later."""
+        """Drop the forecasts: a forecast is valid at the instant of its making, and not later."""
         self._glance = self._partial = None
 
     def _serve_asked(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """kube-scheduler asks about one stage: suggest a task of the stage in the line of one of the offered nodes."""
+        """Answer kube-scheduler on a stage: suggest a task of the stage in the line of an offered node."""
         turns = list(self.lines.tasks.get((offer.job or "", offer.stage or 0), {}).values())
         there = None if offer.nodes is None else {node.id for node in offer.nodes}
         for turn in turns:
@@ -405,7 +406,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
     # -- estimates were wrong ---------------------------------------------------------------------
 
     def _relieve(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Tasks that are late go to nodes where nobody waits, if they are expected to end sooner there."""
+        """Move late tasks to nodes without a line, if they are expected to end sooner there."""
         nodes = view.with_room() if offer.nodes is None else offer.nodes
         idle = [node for node in nodes if node.id not in self.lines.at]
         late = [turn for turn in self._firsts(view) if turn.start < view.now] if idle else []
@@ -421,7 +422,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
                 yield from self._start(turn, view, best)
 
     def _firsts(self, view: ClusterView) -> list[Turn]:
-        """Of each line the first, if only room keeps it waiting; who was assigned first is in front."""
+        """The first of each line, if only room keeps the task waiting; the earliest assigned is in front."""
         firsts = []
         for line in self.lines.at.values():
             turn = next(iter(line.values()))
@@ -431,9 +432,9 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         return sorted(firsts, key=lambda turn: turn.number)
 
     def next_change(self, view: ClusterView) -> int | None:
-        """When the next task is late while a node has nobody waiting; of one that is late, when it is so twice as much.
+        """Next time at which a task is late while a node has no line; for a task already late, twice its delay.
 
-        Where nodes beat they are offered again and again.
+        Where nodes beat, they are offered again and again anyway.
         """
         if not self._gathers or not self.lines.at or len(self.lines.at) >= len(view.nodes):
             return None
@@ -444,7 +445,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
     # -- telling ----------------------------------------------------------------------------------
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
-        """Where the job's first task that could start waits."""
+        """The line of the job's first task able to start."""
         turns = self.lines.of.get(job.id, {}).values()
         turn = next((turn for turn in turns if turn.stage in job.open and not turn.sake), None)
         if turn is None:
@@ -453,7 +454,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         return Reason.ASSIGNED, {"node": turn.node, "before": self.lines.before(turn), "at": at}
 
     def dump(self) -> Any:
-        """The lines, and who is to be assigned."""
+        """The lines, and the jobs to be assigned."""
         waiting = [list(self._short), list(self._stuck)]
         return {"lines": self.lines.dump(), "sizes": dict(self._sizes), "waiting": waiting}
 
@@ -467,7 +468,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
 
 
 class Assigned(Lined):
-    """A policy that is asked for its order alone: in that, a placer assigns its tasks."""
+    """A policy asked for its order alone: in the order, a placer assigns the tasks."""
 
     def __init__(self, order: Sequencing, placer: Assigner) -> None:
         super().__init__(order.params, seed=order.seed)
@@ -480,7 +481,7 @@ class Assigned(Lined):
         super().observe(event, view)
 
     def assign(self, jobs: Sequence[JobState], forecast: Forecast, view: ClusterView) -> Iterable[str]:
-        """See Lined.assign. Always the whole stage that is next by now."""
+        """See Lined.assign. Always the whole stage next in order by now."""
         contest, impossible = self.order.contest(view), dict[tuple[str, int], None]()
 
         def enter(job: JobState) -> None:
@@ -502,7 +503,7 @@ class Assigned(Lined):
         return self.order.about(job)
 
     def dump(self) -> Any:
-        """See Lined.dump; and what the order remembers."""
+        """See Lined.dump; and the memory of the order."""
         return {**super().dump(), "order": self.order.dump()}
 
     def load(self, data: Any, view: ClusterView) -> None:
@@ -512,7 +513,7 @@ class Assigned(Lined):
 
 
 def _is_copied(turn: Turn, node: NodeState, view: ClusterView) -> bool:
-    """Whether a parent's copy that was made for a turn runs on its node."""
+    """Whether a copy of a parent, made for the turn, runs on the turn's node."""
     if not turn.after:
         return False
     there = (view.containers[number] for number in node.containers)
@@ -520,7 +521,7 @@ def _is_copied(turn: Turn, node: NodeState, view: ClusterView) -> bool:
 
 
 def _ends(node: NodeState, view: ClusterView) -> list[tuple[float, Vector]]:
-    """When what runs on a node is expected to end, and what that frees; the last in front."""
+    """Expected end of each container on a node, with the room thereby freed; the last in front."""
     ends = []
     for number in node.containers:
         container = view.containers[number]

@@ -1,8 +1,8 @@
-"""Bundled allocation: one pass over what waits collects what could start on a node; then several tasks are picked.
+"""Bundled allocation: a single pass over waiting stages collects candidates for a node; then several tasks are picked.
 
-A heartbeat that looks for one task at a time examines everything that waits once per task. A bundle examines it once
-per node (Graphene, OSDI'16, section 7). Three choices are open: what enters the bundle, when the pass stops, and what
-is picked; the third need not be greedy.
+A heartbeat with a search per task examines all waiting stages once per task. A bundle examines them once per node
+(Graphene, OSDI'16, section 7). Three choices are open: the candidates to enter the bundle, the end of the pass, and the
+pick, which need not be greedy.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Candidate(msgspec.Struct, eq=False, gc=False):
-    """A stage of which tasks could start; they are equal."""
+    """A stage with tasks able to start; its tasks are equal."""
 
     job: JobState
     stage: StageState
 
 
 class Room:
-    """What is filled: a node on offer, or (node None) the idle executors. `capacity`: of the node, to measure by."""
+    """A room to be filled: a node on offer, or (node None) the idle executors. `capacity`: measure of packing."""
 
     __slots__ = ("_fits", "_packing", "_reserves", "_version", "_view", "capacity", "node")
 
@@ -47,7 +47,7 @@ class Room:
         self._packing: dict[int, float] = {}
 
     def is_open(self) -> bool:
-        """Whether anything that waits could start here now."""
+        """Whether any waiting task could start here now."""
         if self.node is not None:
             return self._view.could_place(self.node)
         return bool(self._view.waiting) and any(size in self._view.active_sizes for size in self._idle())
@@ -63,14 +63,14 @@ class Room:
         return found
 
     def takes(self, candidate: Candidate) -> bool:
-        """Whether a task of it could start here now and the room is not reserved for others, or nodes are due to it."""
+        """Whether a task of the candidate could start here now, reservations considered, or nodes are due to it."""
         job, stage, node = candidate.job, candidate.stage, self.node
         if self.fits(stage) and (node is None or not self._reserves or self._view.takes(job, stage, node)):
             return True
         return self._reserves and self._view.is_due(job, stage)
 
     def fitting(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """Those with tasks that could start here now, or to which nodes are due."""
+        """Candidates with tasks able to start here now, and candidates with nodes due."""
         if self._reserves:
             return [candidate for candidate in candidates if candidate.stage.waiting and self.takes(candidate)]
         self._catch_up()
@@ -82,9 +82,9 @@ class Room:
         return found
 
     def packing(self, candidates: Iterable[Candidate]) -> list[float]:
-        """Of each: demand times what is free, both as parts of the node, summed over resources (Tetris' alignment).
+        """Packing of each: demand times free room, as parts of the node, summed over resources (Tetris).
 
-        An executor is as large as the task, so what is free is the demand.
+        An executor is as large as the task, so its free room is the demand.
         """
         self._catch_up()
         known, measure = self._packing, self._measure
@@ -109,15 +109,15 @@ class Room:
 
 #: Whether a candidate that fits enters the bundle.
 Admit = Callable[[Candidate, Room], bool]
-#: Whether what was found is enough, so that the pass stops.
+#: Whether the candidates found are enough, so that the pass stops.
 Enough = Callable[[Sequence[Candidate], Room], bool]
-#: Which of the candidates start, in this order; the policy asks again for what is left. One may be named repeatedly.
+#: Candidates to start, in order, repetitions allowed; the policy asks again with the candidates left.
 #: The last argument is the score of each.
 Pick = Callable[[Sequence[Candidate], Room, Sequence[float]], Sequence[Candidate]]
 
 
 def enough_to_fill(times: float) -> Enough:
-    """Stop when what was found would fill what is free so many times, on some resource that is asked for."""
+    """Stop when the candidates found would fill the free room `times` times, on some resource in demand."""
 
     def enough(found: Sequence[Candidate], room: Room) -> bool:
         if room.node is None:
@@ -132,15 +132,15 @@ def enough_to_fill(times: float) -> Enough:
 
 
 def pick_best(candidates: Sequence[Candidate], room: Room, scores: Sequence[float]) -> Sequence[Candidate]:
-    """The one with the highest score, the first of equal ones: greedy, for the room is measured anew after each."""
+    """The candidate with the highest score, the first of equals: greedy, as the room is measured after each."""
     return [candidates[scores.index(max(scores))]]
 
 
 def pick_fullest(candidates: Sequence[Candidate], room: Room, scores: Sequence[float]) -> Sequence[Candidate]:
-    """Of several ways to fill the room the one that packs most; so never less than the greedy one packs.
+    """Of several ways to fill the room, the way with the highest packing; never less than the greedy way.
 
     The ways: greedy by packing, and in fixed orders by score, by packing, and by demand of each resource, largest and
-    smallest first. What a way packs is `packed`.
+    smallest first. `packed` measures a way.
     """
     if room.node is None:
         return pick_best(candidates, room, scores)
@@ -156,12 +156,12 @@ def pick_fullest(candidates: Sequence[Candidate], room: Room, scores: Sequence[f
 
 
 def packed(way: Iterable[Candidate], free: Sequence[int], capacity: Sequence[int]) -> float:
-    """What tasks pack together: each one's packing score with all that was free before the first."""
+    """Packing of a way: the sum of each task's packing score with the free room before the first task."""
     return sum(alignment(candidate.stage.demand, free, capacity) for candidate in way)
 
 
 def fill_greedily(candidates: Sequence[Candidate], free: Sequence[int], capacity: Sequence[int]) -> list[Candidate]:
-    """One task at a time, each the one that packs best with what is free then."""
+    """Tasks picked singly, each the best packing with the room left so far."""
     left, waiting = list(free), [c.stage.waiting for c in candidates]
     way: list[Candidate] = []
     while True:
@@ -175,7 +175,7 @@ def fill_greedily(candidates: Sequence[Candidate], free: Sequence[int], capacity
 
 
 def _fill(order: Iterable[Candidate], free: Sequence[int]) -> list[Candidate]:
-    """As many tasks of each candidate as fit, in this order."""
+    """As many tasks of each candidate as fit, in the given order."""
     left = list(free)
     way: list[Candidate] = []
     for candidate in order:
@@ -189,34 +189,32 @@ def _fill(order: Iterable[Candidate], free: Sequence[int]) -> list[Candidate]:
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """The three choices of bundled allocation. The default looks at all that fits and picks the best, one by one.
-
-    admit: what enters of that which fits; None: all. enough: when the pass stops; None: at the end.
-    """
+    """The three choices of bundled allocation. By default the best of all fitting candidates start, singly."""
 
     admit: Admit | None = None
+    """Whether a fitting candidate enters; None: all enter."""
     enough: Enough | None = None
+    """Whether the pass stops; None: at the end."""
     pick: Pick = pick_best
 
 
 class Bundle(msgspec.Struct, eq=False):
-    """What one pass found and could start now. whole: the pass went through everything that waits.
-
-    placed: tasks started of it so far.
-    """
+    """Candidates found by a pass and able to start now."""
 
     room: Room
     found: list[Candidate]
     whole: bool
+    """Whether the pass went through all waiting stages."""
     placed: int = 0
+    """Number of tasks started from the bundle so far."""
 
     def shrink(self) -> None:
-        """A task was started. Room only shrinks, so what does not fit now is dropped for good."""
+        """Take in a start: room only shrinks, so candidates without room now are dropped for good."""
         self.found = self.room.fitting(self.found) if self.room.is_open() else []
 
 
 class Bundling(Policy):
-    """A policy that fills one node after another from bundles.
+    """A policy filling node after node from bundles.
 
     bundled: False makes a pass for every task instead (for comparison). examined: candidates looked at in all passes.
     """
@@ -227,29 +225,29 @@ class Bundling(Policy):
 
     @abstractmethod
     def candidates(self, view: ClusterView) -> Iterator[Candidate]:
-        """Everything that waits, in the order in which it is to be examined."""
+        """All waiting stages, in the order of examination."""
 
     @abstractmethod
     def scores(self, candidates: Sequence[Candidate], room: Room) -> Sequence[float]:
-        """How good it is to start a task of each candidate here now; the highest goes first."""
+        """Score of each candidate for a start here now; the highest goes first."""
 
     def collected(self, bundle: Bundle, view: ClusterView) -> None:
-        """Hears what a pass found, before anything of it is picked."""
+        """Hears the candidates of a pass, before the first pick."""
 
     def allowed(self, bundle: Bundle, view: ClusterView) -> list[Candidate]:
-        """Which of what was found may start next; none: make another pass, if something was placed in this one."""
+        """Candidates that may start next; none: make another pass, if the present pass placed anything."""
         return bundle.found
 
     def task(self, candidate: Candidate, room: Room) -> int | None:
-        """Which task of the stage starts here; None: the next one."""
+        """The task of the stage to start here; None: the next task."""
         return None
 
     def started(self, candidate: Candidate, tasks: int, view: ClusterView) -> bool:
-        """Hears that tasks were started; returns whether others may be allowed now."""
+        """Hears of started tasks; returns whether other candidates may be allowed now."""
         return False
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Fill each node on offer: collect a bundle, pick from it, until nothing more starts there."""
+        """Fill each node on offer: collect a bundle, pick from the bundle, until nothing more starts there."""
         if offer.job is not None:
             yield from self._serve_asked(view, offer)
             return
@@ -263,7 +261,7 @@ class Bundling(Policy):
                     break  # nothing more of it fits, and there is nothing else
 
     def _collect(self, view: ClusterView, room: Room) -> Bundle:
-        """One pass over what waits."""
+        """A pass over all waiting stages."""
         admit, enough = self.choices.admit, self.choices.enough
         if admit is None and enough is None:
             candidates = list(self.candidates(view))
@@ -279,7 +277,7 @@ class Bundling(Policy):
         return Bundle(room, found, whole=True)
 
     def _assign(self, bundle: Bundle, view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, bool]:
-        """Start what is picked; returns whether anything was placed."""
+        """Start the picked candidates; returns whether anything was placed."""
         room, pick = bundle.room, self.choices.pick
         while offer.limit != 0 and bundle.found and (allowed := self.allowed(bundle, view)):
             scores = self.scores(allowed, room)
@@ -313,7 +311,7 @@ class Bundling(Policy):
         return outcome.placed
 
     def _serve_asked(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """An outside scheduler asks about one stage: there is nothing to choose, but it counts."""
+        """Answer an outside scheduler on a stage: there is nothing to choose, but the start counts."""
         job = view.waiting.get(offer.job or "")
         outcome = yield Suggestion(offer.job or "", offer.stage or 0)
         if job is not None and outcome.placed:
@@ -321,7 +319,7 @@ class Bundling(Policy):
 
 
 def rooms(view: ClusterView, offer: Offer) -> Iterator[Room]:
-    """What is on offer: its nodes in order of arrival, then idle executors, which take tasks where no node has room."""
+    """Rooms on offer: nodes in order of arrival, then idle executors, for tasks without room on any node."""
     for node in view.with_room() if offer.nodes is None else offer.nodes:
         yield Room(view, node)
     if view.has_executors and offer.nodes is None:
@@ -329,9 +327,10 @@ def rooms(view: ClusterView, offer: Offer) -> Iterator[Room]:
 
 
 class BundledOrder(Bundling, Ordered):
-    """An order of jobs, served from bundles: mix it into a subclass of Ordered whose key does not change by a start.
+    """An order of jobs, served from bundles: mix into a subclass of Ordered with a key unchanged by starts.
 
-    One pass finds what fits, and as many tasks start, in order, as the node takes. Ordered makes a pass per task.
+    A single pass finds all fitting stages, and as many tasks start, in order, as the node takes. Ordered makes a pass
+    per task.
     """
 
     def candidates(self, view: ClusterView) -> Iterator[Candidate]:

@@ -1,12 +1,12 @@
-"""Deficit counters: how much less than its fair share each group was given, so that unfairness can be bounded.
+"""Deficit counters: the debt to each group, compared with its fair share, so that unfairness can be bounded.
 
-When a task of a group starts, the group's counter changes by factor x (its fair share - 1) and that of every other
-group by factor x its own fair share (Graphene, OSDI'16, section 5). As fair shares sum to 1, the counters sum to 0.
-While no counter has reached kappa x C, a policy may serve whom it likes; after that it serves who is owed most. So
+When a task of a group starts, the group's counter changes by factor x (its fair share - 1) and the counter of every
+other group by factor x its own fair share (Graphene, OSDI'16, section 5). As fair shares sum to 1, the counters sum to
+0. While no counter has reached kappa x C, a policy may serve any group; after that, the group with the largest debt. So
 kappa = 0 is pure fairness, and no group is ever behind by much more than kappa times the cluster.
 
-The factor says what is shared: `slot`, 1 per task; `drf`, the task's dominant share of the cluster. C is the cluster in
-that unit: as many tasks of the mean size so far as it holds, or 1.
+The factor is the shared good: `slot`, 1 per task; `drf`, the task's dominant share of the cluster. C is the cluster in
+the same unit: the number of tasks of the mean size so far that it holds, or 1.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Kappa = Annotated[
 
 
 class Deficits:
-    """A counter per group, in the unit of the factor. A group that was never charged or owed anything has 0."""
+    """A counter per group, in the unit of the factor. A group without charges and debts has 0."""
 
     __slots__ = ("_counters",)
 
@@ -60,13 +60,13 @@ class Deficits:
         return math.fsum(self._counters.values())
 
     def charge(self, group: str, factor: float, shares: Mapping[str, float]) -> None:
-        """A task of the group has started. shares: fair shares of those who want something, 1 in sum."""
+        """Count a started task of the group. shares: fair shares of all groups with wishes, 1 in sum."""
         for other, share in shares.items():
             self._counters[other] = self[other] + factor * share
         self._counters[group] = self[group] - factor
 
     def keep(self, groups: Iterable[str]) -> None:
-        """Forget all but these; what the others were owed, or owe, is spread evenly, so that the sum stays."""
+        """Forget all other groups; their debts, or credits, are spread evenly, so that the sum stays."""
         there = dict.fromkeys(groups)
         gone = [group for group in self._counters if group not in there]
         rest = math.fsum(self._counters.pop(group) for group in gone)
@@ -75,7 +75,7 @@ class Deficits:
                 self._counters[group] = self[group] + rest / len(there)
 
     def owed(self, groups: Iterable[str], bound: float) -> list[str]:
-        """Those of the groups whose counter has reached the bound, most owed first, equal ones by name."""
+        """Groups with a counter at the bound, the largest debt first, equal debts by name."""
         counters = {group: round(self[group], DIGITS) for group in groups}
         reached = [group for group, counter in counters.items() if counter >= round(bound, DIGITS)]
         return sorted(reached, key=lambda group: (-counters[group], group))
@@ -85,15 +85,15 @@ class Deficits:
         return dict(self._counters)
 
     def load(self, data: Mapping[str, float]) -> None:
-        """Takes over what `dump` returned."""
+        """Takes over the data of `dump`."""
         self._counters = dict(data)
 
 
 def fair_shares(queues: Iterable[str], tree: QueueTree) -> dict[str, float]:
-    """The part of the cluster that is each queue's by the weights on its way up, 1 in sum.
+    """Part of the cluster of each queue, by the weights on its way up, 1 in sum.
 
-    Queues that are not named and have nobody named below them are out: their parts go to their siblings. One with
-    jobs of its own and queues below it has its jobs count as one child of weight 1.
+    Unnamed queues with nobody named below are out: their parts go to their siblings. In a queue with jobs of its own
+    and queues below, the jobs count as a single child of weight 1.
     """
     ways = {queue: tree.up(queue)[::-1] for queue in queues}
     below: dict[str, dict[str, float]] = {}
@@ -113,10 +113,10 @@ def fair_shares(queues: Iterable[str], tree: QueueTree) -> dict[str, float]:
 
 
 class Balance:
-    """Deficits of one policy's groups: who must be served before all others, and what a started task changes.
+    """Deficits of a policy's groups: the groups to be served first, and the changes made by a started task.
 
-    A group counts as long as tasks of it are waiting to start; the counters of the others stand still. One without
-    live jobs is forgotten. With executors that outlive tasks only what the policy hands out is charged.
+    A group counts as long as tasks of the group wait to start; the counters of the others stand still. A group without
+    live jobs is forgotten. With executors that outlive tasks only tasks started by the policy are charged.
     """
 
     def __init__(self, level: str, factor: str, kappa: float) -> None:
@@ -132,11 +132,11 @@ class Balance:
         return job.queue if self._level == "queue" else job.id
 
     def begin(self, view: ClusterView) -> None:
-        """A round begins: see who wants something."""
+        """Begin a round: look for groups with waiting tasks."""
         self._shares, self._swept = self._fair_shares(view), False
 
     def owed(self) -> list[str]:
-        """Groups at the bound that want something, most owed first: the first that can be served goes first."""
+        """Groups at the bound with waiting tasks, the largest debt first: the first able to start goes first."""
         return self.deficits.owed(self._shares, self._bound())
 
     def charge(self, job: JobState, demand: Vector, tasks: int, view: ClusterView) -> None:
@@ -170,10 +170,10 @@ class Balance:
         return self._kappa / self._mean if self._mean else math.inf
 
     def dump(self) -> Any:
-        """All it remembers, as plain data."""
+        """The memory, as plain data."""
         return {"deficits": self.deficits.dump(), "charged": self._charged, "mean": self._mean}
 
     def load(self, data: Any) -> None:
-        """Takes over what `dump` returned."""
+        """Takes over the data of `dump`."""
         self.deficits.load(data["deficits"])
         self._charged, self._mean = data["charged"], data["mean"]

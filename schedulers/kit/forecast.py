@@ -1,4 +1,4 @@
-"""What is expected by estimates: when nodes have room from now on, and when the data that a task takes is there."""
+"""Expectations by estimates: times of room on nodes from now on, and arrival times of a task's data."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from schedulers.kit.lines import Turn
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-#: By node, and whether it is gone, the rates from it that there are, and which of them holds to each node.
+#: By (node, is gone): the distinct rates from the node, and the index among them for each target node.
 Rates: TypeAlias = dict[tuple[str, bool], tuple[list[int | None], npt.NDArray[np.intp]]]
 
 
 class Inputs:
-    """When what a task of one stage takes is there, per node: the same for all tasks of the stage.
+    """Arrival times of the input of a stage's tasks, per node: the same for all tasks of the stage.
 
-    floor: nothing of the stage starts before, wherever. rows: of each parent's task that hands it data, (stage, task).
-    arrive: [rows, nodes], when that is there, from whichever run is first.
+    floor: earliest start of the stage on any node. rows: (stage, task) of each parent's task with data for the stage.
+    arrive: [rows, nodes], arrival of a row's data, from the earliest run.
     """
 
     def __init__(self, floor: float, nodes: int, rows: dict[tuple[int, int], int], arrive: Floats) -> None:
@@ -39,13 +39,13 @@ class Inputs:
         self._keys = list(rows)
         self._columns = np.arange(nodes)
         self.all = np.full(nodes, floor)
-        """[nodes], when all of it is there."""
+        """[nodes], arrival of all of it."""
         self._last: tuple[npt.NDArray[np.intp], Floats] | None = None
         if rows:
             np.maximum(self.all, arrive.max(axis=0), out=self.all)
 
     def sooner(self, stage: int, task: int, arrive: Floats) -> None:
-        """One more run of a parent's task: its output is there then, at the latest."""
+        """Take in another run of a parent's task: its output is there at `arrive`, at the latest."""
         row = self._arrive[self.rows[stage, task]]
         np.minimum(row, arrive, out=row)
         self.all = np.maximum(self.floor, self._arrive.max(axis=0))
@@ -53,7 +53,7 @@ class Inputs:
 
     @property
     def last(self) -> tuple[npt.NDArray[np.intp], Floats]:
-        """[nodes]: the row that is there last (the lowest of equal ones), and when all others are there."""
+        """[nodes]: the row to arrive last (the lowest of equals), and the arrival of all other rows."""
         if self._last is None:
             rows = self._arrive.argmax(axis=0)
             others = self._arrive.copy()
@@ -67,11 +67,11 @@ class Inputs:
 
 
 class Forecast:
-    """Made for one round of assignments, from the state and the turns; columns stand for nodes in order of arrival.
+    """Made for a round of assignments, from the state and the turns; columns stand for nodes in order of arrival.
 
-    Of what runs longer than was expected, as much again as it is over is expected. rates: kept by whoever makes
-    forecasts, for the next one as long as nodes and links are the same. containers: what it begins with, all by
-    default; `meet` adds further ones.
+    A container running longer than expected is expected to run on for as long again as its delay. rates: kept by the
+    owner of forecasts, for the next forecast as long as nodes and links are the same. containers: initial containers,
+    all by default; `meet` adds further containers.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Forecast:
         self.nodes: list[NodeState] = [node for node in view.nodes.values() if not node.draining]
         self.column = {node.id: column for column, node in enumerate(self.nodes)}
         self._rooms = [empty(node) for node in self.nodes]
-        #: Per node when what is held changes: (time, 0 for an end or 1 for a start, demand), in order.
+        #: Per node the changes of held room: (time, 0 for an end or 1 for a start, demand), in order.
         self._held: list[list[tuple[float, int, Vector]]] = [[] for _ in self.nodes]
         self._free: dict[int, Floats] = {}
         self._times: dict[tuple[str, int], Floats] = {}
@@ -105,14 +105,14 @@ class Forecast:
     # -- what is there ----------------------------------------------------------------------------
 
     def meet(self, containers: Iterable[ContainerState]) -> None:
-        """Take these containers' room until they are expected to end; those that were taken in before stay as is."""
+        """Take the containers' room until their expected end; containers taken in before stay as they are."""
         for container in containers:
             if container.id not in self._met:
                 self._met.add(container.id)
                 self._meet(container)
 
     def _meet(self, container: ContainerState) -> None:
-        """A container holds its room until it is expected to end."""
+        """Take a container's room until its expected end."""
         job, column = self._view.jobs.get(container.job), self.column.get(container.node)
         end = self.end_of(container)
         if column is not None:
@@ -133,14 +133,14 @@ class Forecast:
         return max(self.now, float(self.inputs(job, stage).all[column])) + lasts
 
     def expect(self, job: JobState, turn: Turn) -> None:
-        """A turn comes behind all that is there: say from when to when."""
+        """Place a turn behind everything present, and set its start and end."""
         stage, column = job.stages[turn.stage], self.column[turn.node]
         start = max(float(self.free(stage)[column]), float(self.inputs(job, stage).all[column]))
         turn.start, turn.end = start, start + float(self.times(job, stage)[column])
         self.add(job, turn)
 
     def add(self, job: JobState, turn: Turn) -> None:
-        """A task is to run on a node from `start` to `end`, behind all that is there."""
+        """Take in a task to run on a node from `start` to `end`, behind everything present."""
         column = self.column[turn.node]
         self._hold(column, turn.start, turn.end, job.stages[turn.stage].demand)
         for size, free in self._free.items():
@@ -161,7 +161,7 @@ class Forecast:
                 inputs.sooner(stage, task, end + self._moved(data, parts, node))
 
     def runs(self, job: JobState, stage: int, task: int) -> list[tuple[str, float]]:
-        """Nodes on which a task has run, runs or is to run, with the ends."""
+        """Nodes of past, present and planned runs of a task, with the ends."""
         outputs = job.stages[stage].outputs
         done: list[tuple[str, float]] = [(node, float(at)) for node, at in (outputs or {}).get(task, ())]
         return done + self._runs.get((job.id, stage), {}).get(task, [])
@@ -169,7 +169,7 @@ class Forecast:
     # -- what nodes can do ------------------------------------------------------------------------
 
     def times(self, job: JobState, stage: StageState) -> Floats:
-        """[nodes]: what a task of the stage is estimated to take, ms."""
+        """[nodes]: estimated run time of a task of the stage, ms."""
         known = self._times.get((job.id, stage.index))
         if known is None:
             view, usual = self._view, self._view.task_ms(job.id, stage.index)
@@ -182,7 +182,7 @@ class Forecast:
         return known
 
     def free(self, stage: StageState) -> Floats:
-        """[nodes]: from when on there is always room for a task of the stage, beside all that is to run; inf: never."""
+        """[nodes]: time from which on a task of the stage always has room, beside all planned runs; inf: never."""
         known = self._free.get(stage.size)
         if known is None:
             free = map(partial(self._free_on, size=stage.size), range(len(self.nodes)))
@@ -208,11 +208,11 @@ class Forecast:
         return self.now
 
     def at_once(self, node: str, demand: Vector) -> int:
-        """How many tasks of this demand the node can run at once if nothing else of ours runs there."""
+        """Number of tasks of the demand the node can run at once if nothing else of ours runs there."""
         return times_in(demand, self._rooms[self.column[node]])
 
     def close(self, nodes: Iterable[str]) -> None:
-        """These nodes take nothing until others are closed instead."""
+        """Let the nodes take nothing until other nodes are closed instead."""
         closed = {self.column[node] for node in nodes}
         if closed != self._closed:
             self._closed = closed
@@ -221,7 +221,7 @@ class Forecast:
     # -- when data is there -----------------------------------------------------------------------
 
     def inputs(self, job: JobState, stage: StageState) -> Inputs:
-        """When what the stage takes is there; its parents are done, or all of them run or have their turns."""
+        """Arrival of the stage's input; its parents are done, or all of their tasks run or have turns."""
         known = self._inputs.get((job.id, stage.index))
         if known is None:
             known = self._inputs[job.id, stage.index] = self._gather(job, stage)
@@ -241,7 +241,7 @@ class Forecast:
         return Inputs(floor, len(self.nodes), rows, np.array(arrive) if arrive else np.empty((0, len(self.nodes))))
 
     def arrive(self, job: JobState, stage: StageState, parent: int, task: int) -> Floats:
-        """[nodes]: when what a parent's task hands to one of the stage is there, from whichever run is first."""
+        """[nodes]: arrival of the output of a parent's task for a task of the stage, from the earliest run."""
         edge = next(edge for edge in job.spec.stages[stage.index].edges if edge.parent == parent)
         return self._arrive(job, stage, edge, task)
 
@@ -251,7 +251,7 @@ class Forecast:
         return found
 
     def _moved(self, data: int, parts: int, source: str) -> Floats:
-        """[nodes]: how long one of so many equal parts of the data takes from this node."""
+        """[nodes]: time for one of `parts` equal parts of the data from the source."""
         known = self._moves.get((data, parts, source))
         if known is None:
             rates, which = self._rates_of(source)
@@ -260,14 +260,14 @@ class Forecast:
         return known
 
     def rates_from(self, source: str) -> Floats:
-        """[nodes]: bytes per second from this node, inf where data takes no time. There are links."""
+        """[nodes]: bytes per second from the source, inf where data takes no time. There are links."""
         rates, which = self._rates_of(source)
         found: Floats = np.array([np.inf if rate is None else rate for rate in rates], dtype=np.float64)[which]
         return found
 
     def _rates_of(self, source: str) -> tuple[list[int | None], npt.NDArray[np.intp]]:
-        """The rates from a node that there are, and which of them holds to each node."""
-        there = self._view.nodes.get(source)  # of one that is gone, the rack is not known
+        """The distinct rates from a node, and the index among them for each node."""
+        there = self._view.nodes.get(source)  # the rack of a node that is gone is unknown
         known = self._rates.get((source, there is None))
         if known is None:
             links = self._view.links

@@ -41,7 +41,7 @@ class Histogram:
             self._shrink()
 
     def merge(self, other: Histogram) -> None:
-        """Insert everything that `other` holds; `other` stays as it is."""
+        """Insert all values of `other`, which stays unchanged."""
         weights: dict[float, int] = dict(zip(self.centres, self.counts, strict=True))
         for centre, count in zip(other.centres, other.counts, strict=True):
             weights[centre] = weights.get(centre, 0) + count

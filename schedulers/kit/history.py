@@ -60,12 +60,7 @@ class HistoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class Pane:
-    """What one day, or the whole window, knows of one feature value.
-
-    errors, actual: sums of |said - actual| by estimator and of actual, over the `scored` run times that an estimate
-    was there for; off, off_square: sums of ln(actual / said) and of its square by estimator.
-    noise, noise_weight: weighted sum of the variance of log task run times within a job, and the weight.
-    """
+    """Knowledge of a day, or of the whole window, about a feature value."""
 
     __slots__ = ("actual", "day", "errors", "hist", "noise", "noise_weight", "off", "off_square", "scored", "total")
 
@@ -76,7 +71,7 @@ class Pane:
         self.errors, self.off, self.off_square = ([0.0] * len(ESTIMATORS) for _ in range(3))
 
     def score(self, off_by: Sequence[float], logs: Sequence[float], ms: float) -> None:
-        """Judge each estimator: it was `off_by` ms off, and by this much in logs, on a run time of `ms`."""
+        """Judge each estimator: off by `off_by` ms, and by `logs` in logs, on a run time of `ms`."""
         errors, off, square = self.errors, self.off, self.off_square
         self.scored += 1
         self.actual += ms
@@ -95,7 +90,7 @@ class Pane:
         self.noise_weight += weight
 
     def absorb(self, other: Pane) -> None:
-        """Add everything that `other` knows."""
+        """Add all the knowledge of `other`."""
         self.hist.merge(other.hist)
         self.total += other.total
         self.actual += other.actual
@@ -116,7 +111,7 @@ class Pane:
 
     @classmethod
     def load(cls, data: Any) -> Pane:
-        """The pane that `dump` described."""
+        """The pane described by `dump`."""
         made = cls(data[0], 1)
         made.hist = Histogram.load(data[1])
         made.total, made.actual, made.noise, made.noise_weight, made.scored = data[2]
@@ -125,7 +120,7 @@ class Pane:
 
 
 class Series:
-    """One feature value (of one stage) through time: a pane a day, and their sum over the window."""
+    """A feature value (of a stage) through time: a pane a day, and their sum over the window."""
 
     __slots__ = ("_sum", "days", "decayed", "recent", "recent_days")
 
@@ -153,12 +148,12 @@ class Series:
         return self._sum or days[0]
 
     def said(self, pane: Pane) -> tuple[float, float, float, float]:
-        """What each of ESTIMATORS says; `pane` is the window."""
+        """The estimate of each of ESTIMATORS; `pane` is the window."""
         recent = sum(self.recent) / len(self.recent)
         return pane.total / pane.hist.total, pane.hist.median(), self.decayed, recent
 
     def learn(self, ms: float, noise: tuple[float, float], today: int, params: HistoryParams) -> None:
-        """Score every estimator on `ms`, then insert it: never the other way round."""
+        """Score every estimator on `ms`, then insert `ms`: never the other way round."""
         window = self.window(today - params.window_days)
         said = self.said(window) if window else None
         if not self.days or self.days[-1].day < today:
@@ -183,7 +178,7 @@ class Series:
 
     @classmethod
     def load(cls, data: Any, recent: int) -> Series:
-        """The series that `dump` described."""
+        """The series described by `dump`."""
         made = cls(recent)
         made.days.extend(Pane.load(pane) for pane in data[0])
         made._sum = None if data[1] is None else Pane.load(data[1])
@@ -201,7 +196,7 @@ class Series:
 
 
 class Choice(NamedTuple):
-    """The expert to listen to: an estimator on the window of one feature value."""
+    """The expert to listen to: an estimator on the window of a feature value."""
 
     feature: str
     series: Series
@@ -211,7 +206,7 @@ class Choice(NamedTuple):
 
     @property
     def point_ms(self) -> float:
-        """What the expert itself says."""
+        """The expert's own estimate."""
         return self.series.said(self.pane)[self.estimator]
 
 
@@ -243,7 +238,7 @@ class History:
         self._open: dict[str, Open] = {}
 
     def keys(self, *, app: str, name: str, user: str, request: Vector, submitted: int) -> tuple[Key, ...]:
-        """The (feature, value) pairs that a job shares with similar ones; what is not known of it is left out."""
+        """The (feature, value) pairs shared with similar jobs; unknown features are left out."""
         values: dict[str, str] = {
             "app": app,
             "job_name": name,
@@ -292,7 +287,7 @@ class History:
             job.squares[stage] += ms * ms
 
     def running(self, job: str) -> Open | None:
-        """What is known of a running job, None for any other."""
+        """Run times so far of a running job, None for any other."""
         return self._open.get(job)
 
     def closed(self, job: str, at: int) -> None:
@@ -354,7 +349,7 @@ class History:
     def distribution(self, keys: Sequence[Key], stage: int, at: int) -> tuple[Histogram, str] | None:
         """Run times of the best expert's feature value, else of all jobs; with the name of the source.
 
-        A stage that was never seen falls back to all stages that were: the first of the job.
+        A never seen stage falls back to the job's first stage.
         """
         choice = self.choose(keys, stage, at)
         if choice is not None:
@@ -375,7 +370,7 @@ class History:
         }
 
     def load(self, data: Any) -> None:
-        """Take over what `dump` returned."""
+        """Take over the data of `dump`."""
         recent = self.params.recent
         self._series = {(f, v, s): Series.load(series, recent) for f, v, s, series in data["series"]}
         self._open = {}
@@ -436,7 +431,7 @@ class HistoryPredictor(Predictor, ABC):
         self.history.prime(history)
 
     def submitted(self, job: Job, at: int) -> SamplePlan | None:
-        """Makes the estimate; only a thin job, if those bypass, gets a plan."""
+        """Makes the estimate; only a thin job, with bypass, gets a plan."""
         keys = self.history.opened(job, at)
         stages = range(len(job.stages)) if self.per_stage else [WHOLE_JOB]
         self._estimates[job.id] = [self._from_history(keys, stage, at) for stage in stages]
@@ -458,7 +453,7 @@ class HistoryPredictor(Predictor, ABC):
         self.history.gone(job.id)
 
     def estimate(self, job: str, stage: int) -> Estimate | None:
-        """What was estimated at submission."""
+        """The estimate made at submission."""
         made = self._estimates.get(job)
         return None if made is None else made[stage if self.per_stage else 0]
 
@@ -468,7 +463,7 @@ class HistoryPredictor(Predictor, ABC):
         return {"history": self.history.dump(), "estimates": rows}
 
     def load(self, data: Any) -> None:
-        """Takes over what `dump` returned."""
+        """Takes over the data of `dump`."""
         self.history.load(data["history"])
         self._estimates = {job: [Estimate(ms, source=source) for ms, source in made] for job, made in data["estimates"]}
 

@@ -1,7 +1,7 @@
-"""Where the input of a job's tasks lies: which waiting task is nearest to its data on a node.
+"""Places of the input of a job's tasks: the waiting task nearest to its data on a node.
 
-Tasks are looked up per node and per rack, so that a job of many tasks costs no more than a small one. The lists
-drop tasks that have started; those that have to run again are looked for among the stage's returned ones.
+Tasks are looked up per node and per rack, so that a job of many tasks costs no more than a small job. The lists drop
+started tasks; tasks to be run again are looked for among the stage's returned tasks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Near(IntEnum):
 
 
 class StageInputs:
-    """One stage's tasks by where their input lies. racks: rack ('': unknown) of each node that takes containers."""
+    """A stage's tasks by place of input. racks: rack ('': unknown) of each node that takes containers."""
 
     __slots__ = ("_by_node", "_by_rack", "_free", "_racks", "_spec")
 
@@ -48,7 +48,7 @@ class StageInputs:
         return dict.fromkeys(rack for host in hosts if (rack := self._racks[host]))
 
     def nearest(self, stage: StageState, node: Node) -> tuple[Near, int | None]:
-        """How near the nearest waiting task is to its input on this node, and which it is (None: any)."""
+        """Distance of the nearest waiting task from its input on the node, and the task (None: any)."""
         task = self._first(stage, self._by_node.get(node.id), Near.NODE, node)
         if task is not None:
             return Near.NODE, task
@@ -82,9 +82,9 @@ class StageInputs:
 
 
 class Inputs:
-    """The stages of a job that have input to be near to. A gang starts whole or not at all, so it has none.
+    """The stages of a job with input on nodes. A gang starts whole or not at all, so its input does not matter.
 
-    tasks: tasks with input on some node. replicas: on how many nodes on average.
+    tasks: number of tasks with input on some node. replicas: mean number of nodes with the input of a task.
     """
 
     __slots__ = ("_stages", "replicas", "tasks")

@@ -24,7 +24,7 @@ class LevelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class Levels:
-    """N queues; used resources per queue; which queue is the poorest for its weight."""
+    """N queues, the resources used by each, and the order of queues by use for their weight."""
 
     def __init__(self, settings: LevelSettings, resources: int) -> None:
         self.bounds = [settings.first_threshold_ms * settings.growth**q for q in range(settings.queues - 1)]
@@ -42,7 +42,7 @@ class Levels:
         return len(self.weights) - 1
 
     def of(self, size_ms: float) -> int:
-        """The queue of a job of this total work: the first whose upper bound is above it (a bound belongs below)."""
+        """The queue of a job with the given total work: the first with an upper bound above (a bound belongs below)."""
         return level_of(size_ms, self.bounds)
 
     def charge(self, queue: int, demand: Vector | list[int], sign: int = 1) -> None:

@@ -1,7 +1,7 @@
-"""Lines of tasks at nodes: each task that waits was assigned to a node, and starts there when its turn has come.
+"""Lines of tasks at nodes: each waiting task was assigned to a node, and starts there at its turn.
 
-Turns are numbered over all nodes in the order in which they were assigned, parents before children, so whoever is first
-of all waits for nobody who waits. What does not hold any more is taken out and assigned anew, behind the others.
+Turns are numbered over all nodes in the order of assignment, parents before children, so the first of all turns waits
+for no other waiting turn. Invalid turns are taken out and assigned anew, behind the others.
 """
 
 from __future__ import annotations
@@ -16,32 +16,35 @@ from schedulers.core.live import StageState
 
 
 class Turn(msgspec.Struct, eq=False):
-    """A task's place in a node's line. size: of its demand. start, end: when it is expected to run, in ms.
-
-    sake: the number of the turn for which this one is, a copy of its parent; its own number if its task runs elsewhere
-    already; 0: it is for itself. after: stages and tasks of the parents whose copies on this node it waits for.
-    """
+    """A task's place in a node's line."""
 
     number: int
     job: str
     stage: int
     task: int
     size: int
+    """Number of the size of its demand."""
     node: str
     start: float
+    """Expected start, ms."""
     end: float
+    """Expected end, ms."""
     sake: int = 0
+    """Number of the child's turn, for the copy of a parent; its own number if its task runs elsewhere already; 0: the
+    turn of a task itself.
+    """
     after: tuple[tuple[int, int], ...] = ()
+    """Stages and tasks of the parents with copies on the node to wait for."""
 
 
 class Lines:
-    """Who waits at which node. Own memory of whoever assigns; `dump` and `load` are all of it."""
+    """All turns at nodes. The memory of an assigner; `dump` and `load` cover all of it."""
 
     def __init__(self) -> None:
         self.next = 1
         """The next turn's number."""
         self.at: dict[str, dict[int, Turn]] = {}
-        """By node those who wait there, by number, the first in front; no empty ones."""
+        """Turns of each node, by number, the first in front; no empty lines."""
         self.sizes: dict[str, Counter[int]] = {}
         """By node how many of each size wait there."""
         self.of: dict[str, dict[int, Turn]] = {}
@@ -53,7 +56,7 @@ class Lines:
         """The turns of copies, by number."""
 
     def add(self, turn: Turn) -> None:
-        """Append a turn to its node's line; it has the next number, or is one that was dumped."""
+        """Append a turn, with the next number or from a dump, to its node's line."""
         self.next = max(self.next, turn.number + 1)
         self.at.setdefault(turn.node, {})[turn.number] = turn
         self.sizes.setdefault(turn.node, Counter())[turn.size] += 1
@@ -64,7 +67,7 @@ class Lines:
             self.tasks.setdefault((turn.job, turn.stage), {})[turn.task] = turn
 
     def take(self, turn: Turn) -> None:
-        """Take a turn out: it has come, or is not wanted any more. Copies that were for it go with it."""
+        """Take a turn out, come or no longer wanted. Copies for the turn's sake go too."""
         _cut(self.at, turn.node, turn.number)
         self.sizes[turn.node] -= Counter([turn.size])
         _cut(self.of, turn.job, turn.number)
@@ -83,7 +86,7 @@ class Lines:
         _cut(self.tasks, (turn.job, turn.stage), turn.task)
 
     def take_all(self, turns: Iterable[Turn]) -> None:
-        """Take these out."""
+        """Take the turns out."""
         for turn in list(turns):
             if turn.number in self.of.get(turn.job, ()):  # it has not gone with another
                 self.take(turn)
@@ -93,7 +96,7 @@ class Lines:
         return sorted((turn for line in self.at.values() for turn in line.values()), key=lambda turn: turn.number)
 
     def before(self, turn: Turn) -> int:
-        """How many are before it in its line."""
+        """Number of turns before the given turn in its line."""
         return sum(number < turn.number for number in self.at[turn.node])
 
     def dump(self) -> Any:
@@ -101,7 +104,7 @@ class Lines:
         return {"turns": msgspec.to_builtins(self.in_turn()), "next": self.next}
 
     def load(self, data: Any) -> None:
-        """Take over what `dump` returned."""
+        """Take over the data of `dump`."""
         for turn in msgspec.convert(data["turns"], list[Turn]):
             self.add(turn)
         self.next = data["next"]
@@ -115,7 +118,7 @@ def _cut(of: dict[Any, dict[int, Turn]], key: Any, entry: int) -> None:
 
 
 def waiting_tasks(stage: StageState) -> Iterator[int]:
-    """Tasks of the stage that wait, in the order in which they would start: pilots, those that came back, the rest."""
+    """Waiting tasks of the stage, in the order of starting: pilots, returned tasks, the rest."""
     yield from stage.pilots
     yield from sorted(stage.returned)
     if stage.waiting > len(stage.pilots) + len(stage.returned):
@@ -123,7 +126,7 @@ def waiting_tasks(stage: StageState) -> Iterator[int]:
 
 
 def without_turn(stage: StageState, turns: dict[int, Turn] | None) -> Sequence[int]:
-    """Tasks of the stage that wait and have no turn; all that have one wait."""
+    """Waiting tasks of the stage without a turn; every task with a turn waits."""
     if stage.waiting == len(turns or ()):
         return ()
     return [task for task in waiting_tasks(stage) if turns is None or task not in turns]

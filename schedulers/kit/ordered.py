@@ -1,4 +1,4 @@
-"""Policies that say who is next; most are one order of jobs: serve the first job that fits, over and over.
+"""Policies that choose the next job; most keep an order of jobs: serve the first job that fits, over and over.
 
 A subclass of `Ordered` says `key`; the order is kept sorted as jobs change, so a decision costs O(log jobs).
 """
@@ -57,12 +57,12 @@ class Order:
         insort(self.entries, (key, job))
 
     def fill(self, keys: Mapping[str, Key]) -> None:
-        """Hold these and no others."""
+        """Hold the given jobs and no others."""
         self._keys = dict(keys)
         self.entries = sorted((key, job) for job, key in keys.items())
 
     def drop(self, job: str) -> None:
-        """Take out; nothing happens when it is not there."""
+        """Take a job out; nothing happens to a missing job."""
         old = self._keys.pop(job, None)
         if old is not None:
             self._cut(old, job)
@@ -71,7 +71,7 @@ class Order:
         del self.entries[bisect_left(self.entries, (key, job))]
 
     def jobs(self) -> list[str]:
-        """All ids in order (a copy: the order may change while it is walked)."""
+        """All ids in order (a copy: the order may change during a walk)."""
         return [job for _, job in self.entries]
 
     def __iter__(self) -> Iterator[str]:
@@ -81,26 +81,26 @@ class Order:
 
 
 class Contest(ABC):
-    """Jobs with stages of which tasks may be assigned to nodes, and which of them is next."""
+    """Jobs with stages open to assignment, and the order among them."""
 
     @abstractmethod
     def enter(self, job: JobState, stages: Sequence[StageState]) -> None:
-        """A job that is not there has these stages, by index."""
+        """Enter a job, not there yet, with its stages, by index."""
 
     @abstractmethod
     def take(self) -> tuple[JobState, StageState] | None:
-        """The next stage; its job leaves with all that it has. None: nobody is there."""
+        """The next stage; its job leaves with all its stages. None: no job is left."""
 
 
 class Sequencing(Policy, OrdersAhead):
-    """Says which of some stages is next."""
+    """A policy with an order among stages."""
 
     turns: Mapping[tuple[str, int], Sized] = MappingProxyType({})
-    """By job and stage the tasks that have been assigned, from the placer that assigns them."""
+    """Assigned tasks by job and stage, from the assigning placer."""
 
     @abstractmethod
     def contest(self, view: ClusterView) -> Contest:
-        """An empty one, for what is assigned now."""
+        """An empty contest, for assignments at this time."""
 
 
 class Ordered(Sequencing, TellsTurn):
@@ -120,11 +120,11 @@ class Ordered(Sequencing, TellsTurn):
         """Smaller goes first; must end in a tie-break and change only when the job does."""
 
     def key_among(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Key:
-        """The job's key if it had these stages to start and no others; `key` unless it follows from the stages."""
+        """The job's key with only the given stages to start; `key` unless the key follows from the stages."""
         return self.key(job, view)
 
     def arrange(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Iterable[StageState]:
-        """These stages of a job, given by index, in the order in which they are served; by index unless overridden."""
+        """The given stages of a job, given by index, in the order of serving; by index unless overridden."""
         return stages
 
     def contest(self, view: ClusterView) -> Contest:
@@ -136,7 +136,7 @@ class Ordered(Sequencing, TellsTurn):
         return self.arrange(job, tuple(job.open_stages()), view) if len(job.open) > 1 else job.open_stages()
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Serve the first job with a task that fits, until nothing fits."""
+        """Serve the first job with a task on offer that fits, until nothing fits."""
         placed = True
         while placed:
             placed = False
@@ -154,7 +154,7 @@ class Ordered(Sequencing, TellsTurn):
                 break
 
     def line(self, view: ClusterView) -> Sequence[str]:
-        """See TellsTurn.line: by key, then those that came since, in order of submission."""
+        """See TellsTurn.line: by key, then newly waiting jobs, in order of submission."""
         known = [name for name in self._order if name in view.waiting]
         new = view.waiting.keys() - set(known)
         return [*known, *sorted(new, key=lambda name: view.jobs[name].seq)]
@@ -182,7 +182,7 @@ class Ordered(Sequencing, TellsTurn):
 
 
 class _ByKey(Contest):
-    """Who has the least key is next."""
+    """The job with the least key is next."""
 
     def __init__(self, order: Ordered, view: ClusterView) -> None:
         self._order, self._view = order, view
@@ -203,7 +203,7 @@ class _ByKey(Contest):
 
 
 class ByShare(Ordered):
-    """An order of jobs by what they hold of the cluster: who holds least, per unit of weight, goes first."""
+    """An order of jobs by their part of the cluster: the least part, per unit of weight, goes first."""
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

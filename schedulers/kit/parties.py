@@ -1,7 +1,7 @@
-"""Who shares a cluster: jobs grouped into parties (queues, users, single jobs), kept up as jobs change.
+"""Sharers of a cluster: jobs grouped into parties (queues, users, single jobs), kept up as jobs change.
 
-For policies that choose between parties first and then among the jobs of one. What a party holds and waits for
-follows from its jobs, so nothing of it has to be remembered over a restart.
+For policies with a choice between parties first, and among the jobs of a party next. The holdings and waiting tasks of
+a party follow from its jobs, so a restart needs no memory of parties.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ DIGITS = 12
 
 
 class Party(msgspec.Struct, eq=False):
-    """One of those who share. used: held by all its live jobs. order: its waiting jobs, next first.
-
-    sizes: how many of its jobs wait for tasks of a size.
-    """
+    """A sharer of the cluster."""
 
     name: str
     used: list[int]
+    """Resources held by all its live jobs."""
     order: Order
+    """Its waiting jobs, next first."""
     sizes: dict[int, int] = {}
+    """Number of its jobs with waiting tasks of each size."""
 
 
 class _Seen(msgspec.Struct, gc=False):
-    """What was counted of a job."""
+    """The last count of a job."""
 
     party: str
     used: Vector
@@ -69,7 +69,7 @@ class Parties:
             self._count(job.spec.id, job, view)
 
     def refresh(self, view: ClusterView) -> list[Party]:
-        """Count what has changed since; returns the parties concerned."""
+        """Count changed jobs; returns their parties."""
         changed: dict[str, None] = {}
         for name in view.changed():
             job = view.jobs.get(name)
@@ -113,7 +113,7 @@ class Parties:
 
 
 def place_in_party(inside: str, tie: Tie) -> Callable[[JobState, ClusterView], Key]:
-    """The key of a job among those of its party."""
+    """The key of a job inside its party."""
     if inside == "fifo":
         return lambda job, view: (job.seq,)
     return lambda job, view: (round(view.share(job) / job.spec.weight, DIGITS), view.tie(job, tie))
@@ -149,7 +149,7 @@ def _serve(party: Party, view: ClusterView, offer: Offer) -> Generator[Suggestio
 
 
 def serve_asked(offer: Offer) -> Generator[Suggestion, Outcome, None]:
-    """An outside scheduler asks about one stage: there is nothing to choose."""
+    """Answer an outside scheduler on a stage: there is nothing to choose."""
     assert offer.job is not None
     assert offer.stage is not None
     yield Suggestion(offer.job, offer.stage)

@@ -1,7 +1,7 @@
-"""Policies that give each job a number of containers: serve the first job below its number, over and over.
+"""Policies with a number of containers for each job: serve the first job below its number, over and over.
 
 With executors that outlive tasks this is Decima's dynamic partition (decima-sim:heuristic_agent.py): an executor is
-held for what its job starts next, also while that waits for its parents.
+held for the next tasks of its job, even while they wait for their parents.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _Steps = Generator[Suggestion, Outcome, None]
 
 
 class Partitioned(Ordered):
-    """Serves jobs in the order of `key`, each until it holds `most` containers.
+    """Serves jobs in the order of `key`, each up to `most` containers.
 
-    stays: an idle executor serves its own job first, and is held for it while the job has tasks that it will start.
-    limits: whether `most` limits any job. spills: what no job below its number can use goes to the others, in the
-    same order.
+    stays: an idle executor serves its own job first, and is held for the job as long as tasks are to come. limits:
+    whether `most` limits any job. spills: room unusable for jobs below their number goes to the others, in the same
+    order.
     """
 
     stays = True
@@ -93,20 +93,20 @@ class Partitioned(Ordered):
 
 
 def to_start(job: JobState) -> int:
-    """How many tasks of the job have not been started, those included that wait for other stages."""
+    """Number of unstarted tasks of the job, tasks waiting for other stages included."""
     return job.left - job.running if job.admitted and not job.cancelled else 0
 
 
 def executors_of(view: ClusterView, demands: Iterable[Vector]) -> int:
-    """How many executors the cluster holds, used ones included, of the one of these demands of which it holds most."""
+    """Number of executors the cluster holds, used ones included, of the demand with the most."""
     return max([1, *(times_in(demand, view.capacity) for demand in demands)])
 
 
 class _Division:
-    """One round of dividing what is free among the jobs, with executors.
+    """A round of dividing free executors and room among the jobs.
 
-    free: idle executors that may go to any job. held: by job, executors that wait for its next stages, or are on their
-    way to do so. spare: how many containers can still be given, free executors and new ones.
+    free: idle executors open to any job. held: by job, executors waiting for its next stages, or on their way there.
+    spare: number of containers still to be given, free executors and new ones.
     """
 
     def __init__(self, policy: Partitioned, view: ClusterView, offer: Offer) -> None:
@@ -131,13 +131,13 @@ class _Division:
                 yield from self._give(job, most)
 
     def _room(self) -> int:
-        """How many new containers there is room for, of the size of which most fit."""
+        """Number of new containers with room, of the size with the most."""
         demands = [self.view.demand(size) for size in self.view.active_sizes]
         nodes = self.view.with_room() if self.offer.nodes is None else self.offer.nodes
         return max((sum(times_in(demand, node.free) for node in nodes) for demand in demands), default=0)
 
     def _stay(self) -> _Steps:
-        """Let idle executors serve their own jobs; hold those that these will need soon."""
+        """Let idle executors serve their own jobs; hold executors needed by their jobs soon."""
         own: dict[str, list[ContainerState]] = {}
         for container in self.view.idle():
             own.setdefault(container.job, []).append(container)
@@ -152,11 +152,11 @@ class _Division:
 
     def _soon(self, job: JobState) -> int:
         """How many more executors could wait for the job's next stages."""
-        # A job of which nothing runs opens no stage by itself: what it holds may block what it waits for.
+        # A job without running tasks opens no stage by itself: its executors may block the tasks it waits for.
         return max(0, to_start(job) - job.waiting - self.held[job.id]) if job.running else 0
 
     def _go_on(self, job: JobState, idle: list[ContainerState]) -> _Steps:
-        """Start tasks of the job in its own idle executors, and take these off the list."""
+        """Start tasks of the job in its own idle executors, and take the executors off the list."""
         for stage in self.policy.stages(job, self.view):
             for container in [c for c in idle if c.size == stage.size][: stage.waiting]:
                 outcome = yield Suggestion(job.id, stage.index, executor=container.id)
@@ -164,7 +164,7 @@ class _Division:
                     idle.remove(container)
 
     def _give(self, job: JobState, most: float) -> _Steps:
-        """Let the job have more containers, for what it can start now and then for what it will start soon."""
+        """Let the job have more containers, for tasks able to start now and then for tasks to come soon."""
         want = most - (job.executors - sum(c.job == job.id for c in self.free))
         for stage in self.policy.stages(job, self.view):
             want -= yield from self._get(job, stage, min(want, stage.waiting))
@@ -175,22 +175,22 @@ class _Division:
                 want -= yield from self._get(job, stage, min(want, stage.waiting, self._soon(job)), ahead=True)
 
     def _nodes(self, stage: StageState) -> Iterable[NodeState]:
-        """The nodes on offer that a task of the stage fits."""
+        """Nodes on offer with room for a task of the stage."""
         if self.offer.nodes is None:
             return self.view.nodes_fitting(stage)
         return [node for node in self.offer.nodes if self.view.fits(stage, node)]
 
     def _is_kept(self, stage: StageState) -> bool:
-        """Whether the core lets an idle executor of this size be: it releases sizes that nobody waits for."""
+        """Whether the core lets an idle executor of the size be: it releases sizes without waiting tasks."""
         active = list(self.view.active_sizes)
         return not active or stage.size in active
 
     def _get(
         self, job: JobState, stage: StageState, want: float, *, ahead: bool = False
     ) -> Generator[Suggestion, Outcome, int]:
-        """Get up to `want` executors for a stage: the job's own, new ones, others; returns how many.
+        """Get up to `want` executors for a stage: the job's own, new executors, others; returns the number.
 
-        ahead: they wait for the stage.
+        ahead: the executors wait for the stage.
         """
         got = 0
         while got < want:
@@ -200,7 +200,7 @@ class _Division:
             if not (there or room):
                 break
             if mine is not None and ahead:
-                placed = 1  # it is where it should wait
+                placed = 1  # the executor waits at its job already
             elif room:
                 count = int(min(want - got, room))
                 placed = (yield Suggestion(job.id, stage.index, count=count, ahead=ahead)).placed

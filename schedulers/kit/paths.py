@@ -54,7 +54,7 @@ def critical_first(
 
 
 def longest_path(job: JobState, view: ClusterView) -> float:
-    """The longest estimated path of one task of each stage through the job, ms."""
+    """The longest estimated path through the job, with a single task of each stage, ms."""
     return max(estimated_to_output(job, view, "task"))
 
 

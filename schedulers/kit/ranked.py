@@ -1,4 +1,4 @@
-"""Policies that go by ranks in the DAG: how far a task is from the end, or from the beginning (LACHESIS, section 5)."""
+"""Policies by ranks in the DAG: distance of a task from the end, or from the beginning (LACHESIS, section 5)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from schedulers.core.model import Links
     from schedulers.core.state import JobState, NodeState, StageState
 
-#: Ranks are means of floats: what they have in common beyond so many digits is chance.
+#: Digits of a rank that count: ranks are means of floats, and further digits are noise.
 _DIGITS = 9
 #: (parent, child, ms)
 Transfer: TypeAlias = tuple[int, int, float]
 
 
 class Lengths:
-    """What paths through jobs are made of: tasks at the mean speed of the nodes, transfers at the mean rate of links.
+    """Lengths of path segments: tasks at the mean speed of the nodes, transfers at the mean rate of links.
 
-    Where times are told by node it is their harmonic mean, which is the same.
+    Times told by node count with their harmonic mean, which is the same.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Lengths:
         self._known.pop(job, None)
 
     def _task_ms(self, job: str, stage: int, view: ClusterView) -> float:
-        """What a task takes on the mean node; 0 without an estimate."""
+        """Run time of a task on the mean node; 0 without an estimate."""
         assert self._speed is not None
         usual = view.task_ms(job, stage)
         if usual is None or not view.is_told_by_node(job, stage):
@@ -75,7 +75,7 @@ class Lengths:
 
     @property
     def measured(self) -> bool:
-        """Whether the nodes are as they were when speeds and rates were looked up."""
+        """Whether the nodes are unchanged since the last look at speeds and rates."""
         return self._speed is not None
 
     def observe(self, event: Event) -> None:
@@ -85,9 +85,9 @@ class Lengths:
 
 
 class Ranked(Ordered, NeedsEstimates):
-    """Serves the job that has the open stage of the highest rank, and in it that stage; ties: the lowest index.
+    """Serves the job with the open stage of the highest rank, and in the job the stage; ties: the lowest index.
 
-    A rank is one of a task: what one takes, and what one of a parent's tasks hands to one of its own (`Lengths`).
+    A rank belongs to a task: run times of tasks and transfers between two tasks (`Lengths`).
     """
 
     bundles = True
@@ -102,7 +102,7 @@ class Ranked(Ordered, NeedsEstimates):
 
     @abstractmethod
     def ranks(self, times: Sequence[float], edges: Sequence[tuple[int, int, float]]) -> list[float]:
-        """Rank per stage. times: of one of its tasks, ms. edges: parent, child, ms of a transfer between two tasks."""
+        """Rank per stage. times: of a task of each stage, ms. edges: parent, child, ms of a transfer between tasks."""
 
     def key(self, job: JobState, view: ClusterView) -> Key:
         """See Ordered.key."""
@@ -152,7 +152,7 @@ def _serving(view: ClusterView) -> list[NodeState]:
 
 
 def mean_rate(links: Links, nodes: Collection[NodeState]) -> float | None:
-    """Mean bytes per second over all pairs of different nodes that need time at all; None where none do.
+    """Mean bytes per second over all pairs of different nodes with transfer times; None without such pairs.
 
     O(nodes + named pairs).
     """

@@ -1,7 +1,7 @@
-"""Learning in space: which tasks of a job run first, how many of them, and what they have told.
+"""Learning in space: the tasks of a job to run first, their number, and their results.
 
-A. Jajoo, Y. C. Hu, X. Lin, N. Deng, "The Case for Task Sampling based Learning for Cluster Job Scheduling"
-(SLearn), NSDI 2022, sections 5.1.2 and 6.
+A. Jajoo, Y. C. Hu, X. Lin, N. Deng, "The Case for Task Sampling based Learning for Cluster Job Scheduling" (SLearn),
+NSDI 2022, sections 5.1.2 and 6.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SamplingParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class SampledHistoryParams(HistoryParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The settings of predictors that sample and remember: those of HistoryParams and of SamplingParams."""
+    """The settings of predictors with sampling and history: the settings of HistoryParams and of SamplingParams."""
 
     thin_limit: ThinLimit = 3
     fixed_percent: FixedPercent = None
@@ -121,10 +121,10 @@ def roots(job: Job) -> list[int]:
 
 
 class AdaptiveRatio:
-    """Percent of tasks to sample, from the completion times that each percent has led to (paper, figure 4).
+    """Percent of tasks to sample, from the completion times seen with each percent (paper, figure 4).
 
-    A percent without finished jobs scores +inf, and nothing is explored against it. Equal scores: the
-    lower percent. With no score at all: the middle one.
+    A percent without finished jobs scores +inf, and nothing is explored against the percent. Equal scores: the lower
+    percent. With no score at all: the middle percent.
     """
 
     def __init__(self, params: Sampling) -> None:
@@ -148,7 +148,7 @@ class AdaptiveRatio:
         return self.best()
 
     def best(self) -> int:
-        """The percent that the scores speak for."""
+        """The percent recommended by the scores."""
         scores, margin = self._scores, self._params.gain_margin
         middle, lower, higher = self._params.bootstrap_percent
         best = min(scores, key=lambda percent: (scores[percent], percent))
@@ -162,7 +162,7 @@ class AdaptiveRatio:
         return best
 
     def score(self, percent: int, normalised_jct: float) -> None:
-        """Hear how a job did that was sampled at `percent`."""
+        """Hear of the completion time of a job sampled at `percent`."""
         window = self._windows[percent]
         window.append(normalised_jct)
         self._scores[percent] = fmean(window)
@@ -172,7 +172,7 @@ class AdaptiveRatio:
         return {"sampled": self._sampled, "windows": [[p, list(w)] for p, w in self._windows.items()]}
 
     def load(self, data: Any) -> None:
-        """Take over what `dump` returned."""
+        """Take over the data of `dump`."""
         self._sampled = data["sampled"]
         for percent, values in data["windows"]:
             self._windows[percent].clear()
@@ -183,7 +183,7 @@ class AdaptiveRatio:
 class Sampled:
     """A running job with pilots. values: run times of the finished pilots by stage, ms at speed 1.
 
-    percent: what it was sampled at, or 0 when the number of pilots did not come from the adaptive ratio.
+    percent: the percent sampled, or 0 for a number of pilots not from the adaptive ratio.
     """
 
     __slots__ = ("left", "longest", "percent", "submitted", "tasks", "values", "work")
@@ -204,7 +204,7 @@ class Sampled:
 
     @classmethod
     def load(cls, data: Any) -> Sampled:
-        """The job that `dump` described."""
+        """The job described by `dump`."""
         made = cls(data[0], data[1], data[2], {stage: tasks for stage, tasks, _ in data[5]})
         made.longest, made.work = data[3], data[4]
         made.values = {stage: list(ms) for stage, _, ms in data[5]}
@@ -220,7 +220,7 @@ class Sampler:
         self._jobs: dict[str, Sampled] = {}
 
     def get(self, job: str) -> Sampled | None:
-        """The job's sample, None for a job that is not sampled or has ended."""
+        """The job's sample, None for an unsampled or ended job."""
         return self._jobs.get(job)
 
     def plan(self, job: Job, at: int) -> SamplePlan:
@@ -241,7 +241,7 @@ class Sampler:
         return SamplePlan(pilots=pilots)
 
     def finished(self, task: FinishedTask, ms: float) -> bool:
-        """Hear of a task's run time at speed 1. True when it was the last pilot of its job."""
+        """Hear of a task's run time at speed 1. True for the last pilot of its job."""
         sampled = self._jobs.get(task.job)
         if sampled is None:
             return False
@@ -270,13 +270,13 @@ class Sampler:
         return {"ratio": self.ratio.dump(), "jobs": [[job, s.dump()] for job, s in self._jobs.items()]}
 
     def load(self, data: Any) -> None:
-        """Take over what `dump` returned."""
+        """Take over the data of `dump`."""
         self.ratio.load(data["ratio"])
         self._jobs = {job: Sampled.load(s) for job, s in data["jobs"]}
 
 
 def sample_estimate(values: list[float], estimator: Literal["mean", "median"] = "mean") -> Estimate:
-    """The estimate that pilots with these run times (ms at speed 1, at least one) give."""
+    """The estimate from pilots with the given run times (ms at speed 1, at least one)."""
     mean = fmean(values)
     spread = None
     if len(values) > 1:

@@ -1,1 +1,1 @@
-"""One file per placer: on which node."""
+"""Placers, a file each: the node of a task."""

@@ -1,4 +1,4 @@
-"""DEFT: the node on which a task ends first, with at most one of its parents copied there (LACHESIS)."""
+"""DEFT: the node with the first end of a task, with at most one of its parents copied there (LACHESIS)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @placers.register("deft", source="LACHESIS (arXiv 2103.06980), equations 9 to 11")
 class Deft(Assigner):
-    """Assigns each task, in the policy's order, to the node on which it ends first; it waits in that node's line.
+    """Assigns each task, in the policy's order, to the node with its first end; the task waits in the node's line.
 
-    By estimates, speeds and transfers; where copies are on, with at most one copy of a parent made there first, if it
-    ends sooner by that. Ties: no copy, the lowest parent, the node that joined first.
+    By estimates, speeds and transfers; with copies on, with at most one copy of a parent made there first, if the task
+    ends sooner thereby. Ties: no copy, the lowest parent, the node that joined first.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -61,7 +61,7 @@ class Deft(Assigner):
     def _with_copy(
         job: JobState, stage: StageState, forecast: Forecast, copies: int, columns: list[int], best: Choice
     ) -> Choice:
-        """Equation 10 on these nodes. Of the parents only that whose data comes last is worth a copy."""
+        """Equation 10 on the given nodes. Only the parent with the last data is worth a copy."""
         inputs, free, times = forecast.inputs(job, stage), forecast.free(stage), forecast.times(job, stage)
         rows, others = inputs.last
         copied = {row: _copied(job, *inputs.parent(row), forecast, copies) for row in set(rows[columns].tolist())}
@@ -82,7 +82,7 @@ class Deft(Assigner):
 
 
 def _copied(job: JobState, parent: int, task: int, forecast: Forecast, copies: int) -> Floats:
-    """[nodes]: when one more run of a parent's task would end there; inf: there is one, or there are enough."""
+    """[nodes]: end of a further run of a parent's task there; inf: there is a run, or there are enough."""
     stage, runs = job.stages[parent], forecast.runs(job, parent, task)
     if len(runs) >= copies:
         return np.full(len(forecast.nodes), np.inf)

@@ -1,4 +1,4 @@
-"""Dot product: the fitting node whose free room lies most in the direction of the demand (Tetris)."""
+"""Dot product: the fitting node with free room most in the direction of the demand (Tetris)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First fit: the node that joined first among those that fit."""
+"""First fit: the fitting node that joined first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedulers.core.state import NodeState
 
 @placers.register("first_fit", source="Johnson 1973; tie: order in which the nodes joined")
 class FirstFit(Placer):
-    """The node that joined first among those that fit."""
+    """The fitting node that joined first."""
 
     def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
         """See Placer.pick."""

@@ -1,4 +1,4 @@
-"""Random fit: any of the nodes that fit."""
+"""Random fit: any fitting node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedulers.core.state import NodeState
 
 @placers.register("random_fit", source="google/cluster-scheduler-simulator: randomised first fit (Omega, EuroSys'13)")
 class RandomFit(Placer):
-    """A node drawn at random among those that fit, anew for each task, so that schedulers rarely choose the same."""
+    """A fitting node drawn at random, anew for each task, so that schedulers rarely choose the same node."""
 
     def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
         """See Placer.pick."""

@@ -1,1 +1,1 @@
-"""One file per predictor: what a task will take."""
+"""Predictors, a file each: the run time of a task."""

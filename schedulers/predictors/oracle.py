@@ -1,4 +1,4 @@
-"""The predictor that is told the truth: the bound that all others are measured against. It can be told to err."""
+"""The predictor with the true run times: a bound for all others. Its answers can be made wrong."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from schedulers.core.predictor import Estimate, Predictor, predictors
 
 
 def misjudged(seed: int, job: str, stage: int, error: tuple[float, float]) -> float:
-    """By what factor a stage is misjudged whose relative error is drawn from [lowest, highest].
+    """Factor of misjudgement of a stage, with a relative error drawn from [lowest, highest].
 
-    The draw hangs on the seed, the job's id and the stage alone: whoever errs, errs by the same.
+    The draw depends on the seed, the job's id and the stage alone: every policy errs by the same factor.
     """
     low, high = error
     return 1 + low if low == high else 1 + low + (high - low) * keyed.uniform(seed, "oracle-error", job, stage)
@@ -24,14 +24,14 @@ def misjudged(seed: int, job: str, stage: int, error: tuple[float, float]) -> fl
 
 @predictors.register("oracle", source="Jajoo et al., SLearn, NSDI 2022, section 5.1.3", worlds=("emulator",))
 class Oracle(Predictor):
-    """Knows the true mean run time of every stage: whatever the event Estimated says.
+    """Knows the true mean run time of every stage, from the event Estimated.
 
-    With `error` its answers are wrong by a factor per stage, as Graphene (OSDI 2016, section 8) has it to see what
-    misestimation costs.
+    With `error` its answers are wrong by a factor per stage, as in Graphene (OSDI 2016, section 8), to show the cost of
+    misestimation.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-        """Settings. error: a stage's time counts (1 + a draw from this range) times, whenever it is asked for."""
+        """Settings. error: a stage's time counts (1 + a draw from this range) times, at every question."""
 
         error: Annotated[
             tuple[float, float],
@@ -67,25 +67,25 @@ class Oracle(Predictor):
         self.job_done(job, at)
 
     def estimate(self, job: str, stage: int) -> Estimate | None:
-        """What was told; None for a job or stage that nothing was said about."""
+        """The time told; None for a job or stage without a time."""
         told = self._told.get(job)
         if told is None or stage >= len(told):
             return None
         return Estimate(told[stage] * misjudged(self.seed, job, stage, self._error), 0.0, "oracle")
 
     def estimate_on(self, job: str, stage: int, node: str) -> float | None:
-        """What was told of this node; None for one, or a stage, that nothing was said about."""
+        """The time told for the node; None for a node or stage without a time."""
         told = self._by_node.get(job, {}).get(node, ())
         if stage >= len(told) or not told[stage]:
             return None
         return told[stage] * misjudged(self.seed, job, stage, self._error)
 
     def dump(self) -> Any:
-        """The answers for the jobs that have not ended."""
+        """The answers for the unfinished jobs."""
         return [[job, list(ms), self._by_node.get(job, {})] for job, ms in self._told.items()]
 
     def load(self, data: Any) -> None:
-        """Takes over what `dump` returned."""
+        """Takes over the data of `dump`."""
         for job, ms, by_node in data:
             self._told[job] = tuple(ms)
             if by_node:

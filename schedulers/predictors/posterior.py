@@ -42,24 +42,23 @@ _MEMORY: Final = 100
 
 
 class Belief(NamedTuple):
-    """What is believed of ln(mean run time) of one stage: its mean and standard deviation, by whose word.
-
-    noise: variance of log run times between the tasks of the stage. known: False for a guess out of nothing.
-    """
+    """Belief about ln(mean run time) of a stage: mean, standard deviation, source."""
 
     mean: float
     spread: float
     noise: float
+    """Variance of log run times between the tasks of the stage."""
     source: str
     known: bool = True
+    """False for a guess out of nothing."""
 
 
 @predictors.register("posterior", source="model: Jajoo et al., SLearn, NSDI 2022, sections 4.1 and 7; the rest is ours")
 class Posterior(Predictor):
     """Both: history is the prior, pilots are the evidence; tasks wait by the prior while the pilots run.
 
-    What history says is worth as much as it was worth before: its spread is the past error of the feature value
-    and estimator chosen. What pilots say is worth as much as tasks of such jobs are alike.
+    History counts by its past quality: its spread is the past error of the feature value and estimator chosen. Pilots
+    count by the likeness of tasks in such jobs.
     """
 
     class Params(SampledHistoryParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -121,7 +120,7 @@ class Posterior(Predictor):
         self._groups: list[tuple[float, float]] | None = None
 
     def prime(self, history: Sequence[PastJob]) -> None:
-        """Learns from past jobs, and how wrong it would have been on each."""
+        """Learns from past jobs, and from its own error on each."""
         for past in sorted(history, key=lambda job: job.finished):
             keys = self._history.keys_of_past(past)
             for stage, ms in self._history.means(past.stages):
@@ -185,7 +184,7 @@ class Posterior(Predictor):
         }
 
     def load(self, data: Any) -> None:
-        """Takes over what `dump` returned."""
+        """Takes over the data of `dump`."""
         self._sampler.load(data["sampler"])
         self._history.load(data["history"])
         self._priors = {job: [Belief(*row) for row in rows] for job, rows in data["priors"]}
@@ -214,7 +213,7 @@ class Posterior(Predictor):
         )
 
     def _bias(self, pane: Pane, estimator: int) -> float:
-        """What the expert's estimates have to be moved by (log), drawn to 0 by `_STRENGTH` observations."""
+        """Correction of the expert's estimates (log), drawn to 0 by `_STRENGTH` observations."""
         return pane.off[estimator] / (pane.scored + _STRENGTH)
 
     def _variance(self, pane: Pane, estimator: int) -> float:
@@ -266,8 +265,8 @@ class Posterior(Predictor):
     def _caution(self, job: Job, priors: Sequence[Belief], unsure: bool) -> float | None:
         """The quantile of the prior to wait by while the pilots run; None to hold the other tasks back.
 
-        An estimate far too low does harm by the number of tasks that start before the pilots end, and these are
-        few in a narrow job; holding back delays every job alike, by one task.
+        An estimate far too low does harm by the number of tasks started before the pilots end, and such tasks are few
+        in a narrow job; holding back delays every job alike, by a single task.
         """
         rest, narrow = self.params.rest, job.width <= self.params.narrow
         held = {"queued": False, "narrow": unsure or not narrow, "sure": unsure, "held": True}[rest]
@@ -315,14 +314,14 @@ class Posterior(Predictor):
         return made
 
     def _update(self, prior: Belief, values: Sequence[float], tasks: int) -> Estimate:
-        """The posterior mean run time of all `tasks` tasks: those seen, and those to come by the belief."""
+        """The posterior mean run time of all `tasks` tasks: tasks seen, and tasks to come by the belief."""
         m = len(values)
         mean = max(1.0, fmean(values))
         noise = prior.noise
         if m > 1:
             variance = sum((ms - mean) ** 2 for ms in values) / (m - 1)
             noise = (_STRENGTH * noise + (m - 1) * math.log1p(variance / mean**2)) / (_STRENGTH + m - 1)
-        # The mean of m log-normal run times: ln(mean) has about this variance, and lies half of it too low.
+        # The mean of m log-normal run times: ln(mean) has about this variance, and lies too low by half the variance.
         doubt = max(_LEAST_VARIANCE, math.log1p(math.expm1(noise) / m))
         evidence = math.log(mean) + doubt / 2
         parts = weigh(self._parts(prior), evidence, doubt) if prior.known else [(1.0, evidence, math.sqrt(doubt))]
@@ -345,7 +344,7 @@ def normal_posterior(mean: float, variance: float, evidence: float, doubt: float
 def weigh(parts: Sequence[Part], evidence: float, doubt: float) -> list[Part]:
     """A mixture of normals (weight, mean, deviation) after seeing `evidence` with variance `doubt`.
 
-    A part gains weight as it foresaw the evidence: far-off evidence belongs to the tail, and is believed.
+    A part gains weight by foreseeing the evidence: far-off evidence belongs to the tail, and is believed.
     """
     logs, after = [], []
     for weight, mean, sd in parts:

@@ -1,4 +1,4 @@
-"""SLearn: a few random tasks of each job run first and tell what the others will take."""
+"""SLearn: a few random tasks of each job run first, and estimate the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SLearn(Predictor):
     """Sampling: the mean of random pilot tasks, as many as the adaptive ratio says; thin jobs bypass."""
 
     class Params(SamplingParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
-        """Settings: sampling, and what the pilots of the root stages say of later stages."""
+        """Settings: sampling, and the use of the root stages' pilots for later stages."""
 
         later_stages: Annotated[
             Literal["pooled", "weighted"],
@@ -41,7 +41,7 @@ class SLearn(Predictor):
         self._sampler.finished(task, runtime_ms * node_speed)
 
     def job_done(self, job: Job, at: int) -> None:
-        """Scores the ratio that the job was sampled at."""
+        """Scores the ratio used for the job."""
         self._sampler.done(job.id, at)
 
     def job_gone(self, job: Job, at: int) -> None:
@@ -66,7 +66,7 @@ class SLearn(Predictor):
         return self._sampler.dump()
 
     def load(self, data: Any) -> None:
-        """Takes over what `dump` returned."""
+        """Takes over the data of `dump`."""
         self._sampler.load(data)
 
     def _weighted(self, sampled: Sampled) -> float:

@@ -40,7 +40,7 @@ class SLearnDag(Predictor):
         self._history.prime(history)
 
     def submitted(self, job: Job, at: int) -> SamplePlan | None:
-        """Draws the pilots and notes what history says of each stage."""
+        """Draws the pilots and notes history's estimate of each stage."""
         keys = self._history.opened(job, at)
         plan = self._sampler.plan(job, at)
         if not plan.thin:
@@ -81,12 +81,12 @@ class SLearnDag(Predictor):
         return Estimate(ratio * predicted[stage], source=f"history*{ratio:.3g}")
 
     def dump(self) -> Any:
-        """History, pilots of the running jobs and what history said of them."""
+        """History, pilots of the running jobs, and history's estimates for them."""
         predicted = [[job, list(ms)] for job, ms in self._predicted.items()]
         return {"sampler": self._sampler.dump(), "history": self._history.dump(), "predicted": predicted}
 
     def load(self, data: Any) -> None:
-        """Takes over what `dump` returned."""
+        """Takes over the data of `dump`."""
         self._sampler.load(data["sampler"])
         self._history.load(data["history"])
         self._predicted = {job: list(ms) for job, ms in data["predicted"]}

@@ -1,6 +1,6 @@
-"""3Sigma as SLearn's evaluation uses it: the expected utility of the distribution that history gives.
+"""3Sigma as in SLearn's evaluation: the expected utility of history's distribution.
 
-With it come the two that differ from it in one choice: by stage, and the median instead of the distribution.
+Two variants differ in a single choice: by stage, and the median instead of the distribution.
 """
 
 from __future__ import annotations
