@@ -39,7 +39,7 @@ class Sequences(Block, frozen=True):
     weight: Positive = 1.0
     """Frequency compared with other sources."""
     limit_s: Positive | None = None
-    """Mean time of an episode, drawn from an exponential distribution (the memoryless curriculum); null: all jobs end."""
+    """Mean time limit of an episode, drawn from an exponential distribution (the memoryless curriculum); null: none."""
     growth: Annotated[float, Meta(ge=1)] = 1.0
     """Factor of the mean per iteration."""
     horizon_s: Positive | None = None
