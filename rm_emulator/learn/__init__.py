@@ -1,1 +1,1 @@
-"""Training of policies that decide with a network (`schedulers.learned`), and the environment; alone it knows torch."""
+"""The environment, and training of policies with a network (`schedulers.learned`); only this package uses torch."""

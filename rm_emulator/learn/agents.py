@@ -1,4 +1,4 @@
-"""What may be trained: which question it answers, the rules that answer it too, and how its network is asked."""
+"""Agents to train: the question of each agent, rules that answer the same question, and the way to ask its network."""
 
 from __future__ import annotations
 
@@ -21,26 +21,28 @@ from schedulers.learned.routes import Choices
 from schedulers.learned.stage_orders import STAGE_RULES
 from schedulers.learned.weights import ARCHITECTURES, LACHESIS, Sizes, Weights
 
-#: What an agent chooses from, and what it chooses: Decima's a Graph and an Action, LACHESIS's Choices and a row.
+#: Observation and choice of an agent: a Graph and an Action for Decima, Choices and a row for LACHESIS.
 Seen = TypeVar("Seen")
 Chosen = TypeVar("Chosen")
 Draws: TypeAlias = "np.random.Generator | None"
 Ask: TypeAlias = Callable[[Seen, ClusterView], Chosen]
-#: What is done and the log of how likely that was; the number is how often was asked before.
+#: The choice and its log-probability, from the observation, the view and the number of earlier questions.
 Decide: TypeAlias = Callable[[Seen, ClusterView, int], tuple[Chosen, float]]
 
 
 class Decision(NamedTuple, Generic[Seen, Chosen]):
-    """One decision of an episode: at which time (ms), what was seen and done, and the log of how likely that was."""
+    """One decision of an episode."""
 
     at: int
+    """Time, ms."""
     graph: Seen
+    """The observation."""
     action: Chosen
     log_prob: float
 
 
 class AskedDispatch(Dispatch):
-    """A policy of Decima's kind that is told what to do."""
+    """A policy of Decima's kind with choices from outside."""
 
     def __init__(self, ask: Ask[Graph, Action]) -> None:
         super().__init__(NoParams())
@@ -52,7 +54,7 @@ class AskedDispatch(Dispatch):
 
 
 class AskedNextStage(NextStage):
-    """A policy of LACHESIS's kind that is told what to do."""
+    """A policy of LACHESIS's kind with choices from outside."""
 
     def __init__(self, ask: Ask[Choices, int]) -> None:
         super().__init__(NoParams())
@@ -64,23 +66,25 @@ class AskedNextStage(NextStage):
 
 
 class Agent(NamedTuple, Generic[Seen, Chosen]):
-    """kind: as in Sizes. references: rules that weights are held against, the score is the ratio to the first.
-
-    policy: who asks, from what answers. decides: from weights and draws, None: the likeliest each time.
-    is_forced: whether there is nothing to choose, from which nothing is learned.
-    """
+    """An agent to train."""
 
     kind: str
+    """As in Sizes."""
     sizes: Mapping[str, Sizes]
+    """Sizes of networks, by name."""
     policy: Callable[[Ask[Seen, Chosen]], Policy]
+    """The policy that asks the given function."""
     rules: Mapping[str, Callable[[Seen, ClusterView, int], Chosen]]
     references: tuple[str, str]
+    """Rules for comparison; the score of weights is the ratio to the first rule."""
     decides: Callable[[Weights, Draws], Decide[Seen, Chosen]]
+    """A decision function from weights; with draws None the likeliest choice each time."""
     is_forced: Callable[[Seen], bool]
+    """Whether there is only one choice; nothing is learned from such decisions."""
 
 
 def is_forced(graph: Graph) -> bool:
-    """Whether there is one stage and one limit to choose from: nothing is learned from that."""
+    """Whether there is only one stage and one limit to choose from."""
     open_jobs = [job for job in graph.jobs if job.valid.any()]
     if len(open_jobs) != 1 or np.count_nonzero(open_jobs[0].valid) != 1:
         return False
@@ -88,7 +92,7 @@ def is_forced(graph: Graph) -> bool:
 
 
 def decided(network: Network, graph: Graph, draws: Draws) -> tuple[Action, float]:
-    """An action as likely as the network says, or the likeliest, and the log of how likely it was."""
+    """An action drawn by the network's probabilities, or the likeliest, and its log-probability."""
     scores = network.scores(graph)
     stage, of_stage = _pick(scores.stages, draws)
     job = int(scores.jobs[stage])
@@ -103,7 +107,7 @@ def decided(network: Network, graph: Graph, draws: Draws) -> tuple[Action, float
 
 
 def next_decided(network: OrderNetwork, choices: Choices, draws: Draws) -> tuple[int, float]:
-    """The same for the next stage."""
+    """A next stage drawn by the network's probabilities, or the likeliest, and its log-probability."""
     index, chance = _pick(network.scores(choices), draws)
     return int(np.flatnonzero(choices.valid)[index]), chance
 
@@ -140,10 +144,10 @@ _LACHESIS: Final[Agent[Choices, int]] = Agent(
     _ordering,
     lambda choices: int(np.count_nonzero(choices.valid)) == 1,
 )
-#: By kind. What one sees and chooses no other does, so whoever takes any of them has no type for that.
+#: By kind. Observations and choices differ between agents, so code for all agents has no type for them.
 AGENTS: Final[Mapping[str, Agent[Any, Any]]] = {agent.kind: agent for agent in (DECIMA, _LACHESIS)}
 
 
 def agent_of(network: str) -> Agent[Any, Any]:
-    """Whose network this is, by its name in a configuration."""
+    """The agent of a network, by the network's name in a configuration."""
     return next(agent for agent in AGENTS.values() if network in agent.sizes)

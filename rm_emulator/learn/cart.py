@@ -1,4 +1,4 @@
-"""Regression trees as Breiman et al. (1984) grow them, best split first, with thresholds that people can read."""
+"""Regression trees as Breiman et al. (1984) grow them, best split first, with thresholds for people to read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from schedulers.learned.graph import Doubles, Ints
 from schedulers.learned.tree import Branch, Tree
 
-#: So many thresholds are tried of each fact, at equal shares of its values.
+#: Number of thresholds tried for each fact, at equal shares of its values.
 _THRESHOLDS: Final = 80
 
 
@@ -43,10 +43,10 @@ class _Leaf:
 
 
 def grow(facts: Doubles, targets: Doubles, leaves: int, least: int, value: Callable[[Doubles], float]) -> Tree:
-    """A tree with at most so many leaves, of at least `least` rows each.
+    """A tree with at most `leaves` leaves, of at least `least` rows each.
 
-    facts: [rows, facts]. targets: [rows, targets]; splits make the sum of their squared errors small. value: of a leaf
-    from the mean of its targets; a branch whose leaves all have the same is one leaf.
+    facts: [rows, facts]. targets: [rows, targets]; splits make the sum of squared errors small. value: number at a leaf
+    from the mean of its targets; a branch with equal numbers at all leaves becomes one leaf.
     """
     edges = [_edges(column) for column in facts.T]
     binned = np.stack([np.searchsorted(e, column) for e, column in zip(edges, facts.T, strict=True)]).astype(np.uint8)

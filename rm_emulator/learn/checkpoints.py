@@ -1,4 +1,4 @@
-"""A training run on disk: one file, whole or not at all, without a pickle, from which it goes on bit by bit."""
+"""A training run on disk: one file, whole or not at all, without a pickle. A resumed run goes on bit by bit."""
 
 from __future__ import annotations
 
@@ -14,43 +14,48 @@ from numpy.typing import NDArray
 from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
 
-#: Goes up whenever a checkpoint of before cannot be gone on from.
+#: Goes up whenever older checkpoints cannot be resumed.
 FORMAT: Final = 1
 NAME: Final = "checkpoint.npz"
 _STATE: Final = "state"
 
 
 class State(msgspec.Struct, kw_only=True):
-    """Where a run is. iteration: the next one. config: digest of what it was begun with.
-
-    weights: packed, as they are now; behind: those that play the next iteration's episodes, which are begun before the
-    weights are final; average: of those of recent iterations, which are validated; best: the average of the least
-    validation score, at `best_iteration`.
-    references: validation JCTs by workload, s, of `capped_sjf` and of `random`. moments, steps: of the optimiser.
-    area_s, time_s: live jobs integrated over time, and the time, of recent episodes. elapsed_s: of wall time so far.
-    """
+    """State of a run. Weights are packed."""
 
     config: str
+    """Digest of the configuration at the start."""
     iteration: int = 0
+    """Number of the next iteration."""
     weights: bytes = b""
+    """Weights at present."""
     behind: bytes = b""
+    """Weights for the next iteration's episodes, which begin before the weights are final."""
     average: bytes = b""
+    """Average over recent iterations, played in validation."""
     best: bytes = b""
+    """The average with the least validation score, of `best_iteration`."""
     best_score: float = float("inf")
     best_iteration: int = -1
     references: tuple[tuple[float, ...], ...] = ()
+    """Validation costs of the agent's two reference rules by workload, s."""
     moments: dict[str, NDArray[Any]] = {}
+    """Moments of the optimiser."""
     steps: int = 0
+    """Steps of the optimiser."""
     area_s: float = 0.0
+    """Live jobs of recent episodes, integrated over time."""
     time_s: float = 0.0
+    """Time of recent episodes."""
     elapsed_s: float = 0.0
+    """Wall time so far."""
 
 
 _BYTES: Final = ("weights", "behind", "average", "best")
 
 
 def save(state: State, folder: Path) -> None:
-    """Write it; the one before stays until this is on the disk. Raises OSError, for a full disk too."""
+    """Write a checkpoint; the old file stays until the new file is on the disk. Raises OSError, as for a full disk."""
     values = msgspec.structs.asdict(state)
     arrays: dict[str, NDArray[Any]] = {name: np.frombuffer(values.pop(name), np.uint8) for name in _BYTES}
     arrays |= {f"moments/{name}": array for name, array in values.pop("moments").items()}
@@ -62,7 +67,7 @@ def save(state: State, folder: Path) -> None:
 
 
 def load(folder: Path) -> State:
-    """The last state. Raises InvalidInput for a file that is none, damaged, or of another version."""
+    """The last state. Raises InvalidInput for a missing, damaged or foreign file, and for one of another version."""
     path = folder / NAME
     try:
         with np.load(path, allow_pickle=False) as file:

@@ -1,4 +1,4 @@
-"""The warm start: a network learns to decide as a teacher did, by the likelihood of the teacher's decisions."""
+"""The warm start: a network learns to decide like a teacher, by the likelihood of the teacher's decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schedulers.learned.limits import candidates
 
 
 def offered(decision: Decision[Any, Any]) -> Decision[Any, Any]:
-    """The decision with the nearest limit that a network can choose: a teacher may name any."""
+    """The decision with the nearest limit among the candidates, because a teacher may name any limit."""
     if not isinstance(decision.graph, Graph):
         return decision
     graph, action = decision.graph, decision.action
@@ -34,9 +34,9 @@ def clone(
     told: Callable[[int, float], None] = lambda *_: None,
     expected: np.ndarray | None = None,
 ) -> None:
-    """Some epochs over a teacher's decisions. told: hears of each epoch the mean loss. Raises Diverged.
+    """Some epochs over a teacher's decisions. Raises Diverged.
 
-    expected: what the network's critic should say of each.
+    told: called with each epoch and its mean loss. expected: targets of the network's critic.
     """
     known = [offered(decision) for decision in decisions]
     count = max(1, len(known) // settings.minibatch)

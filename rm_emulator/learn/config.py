@@ -1,4 +1,4 @@
-"""What a training run is made from: a YAML file, checked as scenarios are."""
+"""The configuration of a training run: a YAML file, checked as scenarios are."""
 
 from __future__ import annotations
 
@@ -28,26 +28,25 @@ Part = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Keys that nobody knows are mistakes."""
+    """A block of the file; unknown keys are mistakes."""
 
 
 class Sequences(Block, frozen=True):
-    """Where arrival sequences come from.
-
-    scenario: a scenario's file, relative to the configuration, a packaged example's name, or the document itself; its
-    policies do not matter. weight: how often beside the others. limit_s: episodes end after a time drawn from an
-    exponential distribution of this mean (the memoryless curriculum); null: when all jobs are done. growth: of the
-    mean, per iteration. horizon_s: time after which a cost counts 1/e; null: all costs count alike.
-    """
+    """A source of arrival sequences."""
 
     scenario: str | dict[str, Any]
+    """File, relative to the configuration, name of a packaged example, or document; its policies do not matter."""
     weight: Positive = 1.0
+    """Frequency compared with other sources."""
     limit_s: Positive | None = None
+    """Mean time limit of an episode, drawn from an exponential distribution (the memoryless curriculum); null: none."""
     growth: Annotated[float, Meta(ge=1)] = 1.0
+    """Factor of the mean per iteration."""
     horizon_s: Positive | None = None
+    """Time after which a cost counts 1/e; null: all costs count alike."""
 
     def limit_ms(self, draws: np.random.Generator, iteration: int = 0) -> int | None:
-        """The end of an episode in an iteration, as it is drawn."""
+        """The end of an episode in an iteration, drawn."""
         if self.limit_s is None:
             return None
         return 1 + int(draws.exponential(1000 * self.limit_s * self.growth ** max(0, iteration)))
@@ -59,17 +58,20 @@ class Sequences(Block, frozen=True):
 
 
 class Cloning(Block, frozen=True):
-    """The warm start: decisions of a teacher, imitated. episodes: played by it. epochs: over all of them."""
+    """The warm start: imitation of a teacher."""
 
     teacher: str = "capped_sjf"
+    """Name of a rule."""
     episodes: Count = 200
+    """Episodes played by the teacher."""
     epochs: Count = 5
+    """Passes over all decisions."""
     learning_rate: Positive = 1e-3
     minibatch: Count = 256
 
 
 class Ppo(Block, frozen=True):
-    """PPO without a critic, as in spark-sched-sim. keep: the part of an episode's decisions that is learned from."""
+    """PPO without a critic, as in spark-sched-sim."""
 
     epochs: Count = 3
     minibatches: Count = 10
@@ -78,17 +80,16 @@ class Ppo(Block, frozen=True):
     learning_rate: Positive = 3e-4
     max_norm: Positive = 0.5
     keep: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    """Part of an episode's decisions used for learning."""
 
 
 class Reinforce(Block, frozen=True):
-    """REINFORCE as published (Decima, section 5.3): one step of Adam per iteration, gradients summed over decisions.
-
-    differential: costs beside those of as many live jobs as there were on average.
-    """
+    """REINFORCE as published (Decima, section 5.3): one step of Adam per iteration, gradients summed over decisions."""
 
     learning_rate: Positive = 1e-3
     keep: Annotated[float, Meta(gt=0, le=1)] = 1.0
     differential: bool = False
+    """Whether to subtract the cost of the average number of live jobs."""
 
 
 class Evolution(Block, frozen=True):
@@ -100,20 +101,22 @@ class Evolution(Block, frozen=True):
 
 
 class Distillation(Block, frozen=True):
-    """Decision trees from a network. teacher: the weights' name. rounds: of so many episodes, each followed by a fit.
-
-    leaves: of each tree, at most. least: rows at a leaf (a job, a stage, a decision).
-    """
+    """Decision trees from a network."""
 
     teacher: str = "decima"
+    """Name of weights."""
     rounds: Count = 5
+    """Number of rounds, each with its episodes and a fit."""
     episodes: Count = 24
+    """Episodes of a round."""
     leaves: Annotated[int, Meta(ge=2)] = 20
+    """Most leaves of a tree."""
     least: Count = 30
+    """Fewest rows at a leaf (a job, a stage, a decision)."""
 
 
 class Entropy(Block, frozen=True):
-    """The weight of the entropy bonus: from first to last, linearly over so many iterations."""
+    """The weight of the entropy bonus: from first to last, linearly over `iterations`."""
 
     first: Annotated[float, Meta(ge=0)] = 0.04
     last: Annotated[float, Meta(ge=0)] = 0.005
@@ -121,7 +124,7 @@ class Entropy(Block, frozen=True):
 
 
 class Validation(Block, frozen=True):
-    """Greedy episodes on seeds of their own, every so many iterations; the best weights are kept."""
+    """Greedy episodes on separate seeds, once in `every` iterations; the best weights are kept."""
 
     seeds: str = "5000..5019"
     every: Count = 10
@@ -133,27 +136,26 @@ class Validation(Block, frozen=True):
 
 
 class Config(Block, frozen=True):
-    """A training run: each iteration `rollouts` episodes of each of `sequences`, all of one under the same run times.
-
-    critic: whether what the state explains of costs is taken off advantages: by a linear estimate made anew each time
-    (Decima), by a part of the network (LACHESIS). network: Decima's, the smaller one of its released code, Decima's
-    with scores for executor classes, told what the rule `priced` would do (guided), both, or LACHESIS's. start: weights
-    to begin from, a file, relative to the configuration, or the name of some that ship. cloning: null for no warm
-    start.
-    """
+    """A training run: each iteration plays each of `sequences` sequences `rollouts` times, under equal run times."""
 
     name: str
     workloads: Annotated[tuple[Sequences, ...], Meta(min_length=1)]
     method: Literal["ppo", "reinforce", "evolution", "distillation"] = "ppo"
     critic: bool = True
+    """Whether advantages lose the part explained by the state, by a linear estimate of each iteration (Decima) or by a
+    part of the network (LACHESIS)."""
     network: Literal["decima", "released", "classes", "guided", "guided_classes", "lachesis"] = "decima"
+    """Decima's, the smaller one of its released code, with scores for executor classes, with the answer of the rule
+    `priced` as input (guided), with both, or LACHESIS's."""
     objective: Literal["mean_jct", "makespan"] = "mean_jct"
     seed: Annotated[int, Meta(ge=0)] = 1
     iterations: Annotated[int, Meta(ge=0)] = 500
     sequences: Count = 4
     rollouts: Annotated[int, Meta(ge=2)] = 4
     start: str | None = None
+    """Weights at the start: a file, relative to the configuration, or the name of weights in the package."""
     cloning: Cloning | None = Cloning()
+    """The warm start; null: none."""
     ppo: Ppo = Ppo()
     reinforce: Reinforce = Reinforce()
     evolution: Evolution = Evolution()
@@ -162,7 +164,7 @@ class Config(Block, frozen=True):
     validation: Validation = Validation()
 
     def workload(self, draws: np.random.Generator) -> int:
-        """Which of the workloads, drawn by their weights."""
+        """Index of a workload, drawn by weight."""
         weights = np.array([each.weight for each in self.workloads])
         return int(draws.choice(len(weights), p=weights / weights.sum()))
 
@@ -186,7 +188,7 @@ def find(source: str) -> Path:
 
 
 def read(path: Path) -> Config:
-    """The configuration in a file; scenarios that it names become paths from here. Raises InvalidInput."""
+    """The configuration in a file; names of scenarios become paths from here. Raises InvalidInput."""
     document = read_documents(path)[0]
     config = parse(document)
     folder = path.parent
@@ -200,7 +202,7 @@ def read(path: Path) -> Config:
 
 
 def parse(document: Document) -> Config:
-    """The configuration that a document holds. Raises InvalidInput with the place of the first mistake."""
+    """The configuration in a document. Raises InvalidInput with the place of the first mistake."""
     try:
         config = msgspec.convert(document.data, Config)
     except msgspec.ValidationError as error:

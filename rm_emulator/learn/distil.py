@@ -1,7 +1,7 @@
-"""Distillation: decision trees learn what a network would choose, where the trees themselves lead (DAgger).
+"""Distillation: decision trees learn the choices of a network, in the states to which the trees lead (DAgger).
 
 Hu et al. (arXiv 2405.19131) distil Decima from its traces; Ross et al. (AISTATS 2011) ask the teacher about the states
-that the pupil comes into. No torch.
+of the pupil's episodes. No torch.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from schedulers.learned.network import Network, Scores, log_probabilities
 from schedulers.learned.tree import Decider, Tree, Trees, write
 
 Say = Callable[[str], None]
-#: The trees that were best on the validation seeds.
+#: File of the best trees on the validation seeds.
 BEST: Final = "best.yaml"
-#: Limits that a tree tells apart; the last one is all executors.
+#: Limits distinguished by a tree; the last limit is all executors.
 LIMITS: Final = (*STEPS[:-1], math.inf)
 
 
 def smoke(config: Config) -> Config:
-    """The same in seconds: enough to see that all of it works."""
+    """The configuration of a run of seconds, to see that everything works."""
     return msgspec.structs.replace(
         config,
         workloads=config.workloads[:1],
@@ -47,7 +47,7 @@ def smoke(config: Config) -> Config:
 
 
 class Lessons:
-    """What the teacher said: how likely each job was, each stage of the chosen job, and each limit for it."""
+    """The teacher's probabilities of each job, of each stage of the chosen job, and of each limit."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[Doubles, Doubles]] = []
@@ -73,18 +73,18 @@ def _chance(mean: Doubles) -> float:
 
 
 def _middle(chances: Doubles) -> float:
-    """The limit in the middle of those that are likely."""
+    """The median limit."""
     return LIMITS[int(np.searchsorted(chances.cumsum(), chances.sum() / 2))]
 
 
 class Lesson:
-    """One episode: somebody decides, the teacher says what it would have done."""
+    """One episode: pupil or teacher decides, and the teacher's probabilities are noted."""
 
     def __init__(self, lessons: Lessons, teacher: Network, pupil: Decider | None) -> None:
         self._lessons, self._teacher, self._pupil = lessons, teacher, pupil
 
     def ask(self, graph: Graph, _: ClusterView) -> Action:
-        """The pupil's action; the teacher's where there is none."""
+        """The pupil's action, or the teacher's without a pupil."""
         scores = self._teacher.scores(graph)
         best = int(scores.stages.argmax())
         told = Action(int(scores.jobs[best]), int(scores.rows[best]), 0)
@@ -112,7 +112,7 @@ class Lesson:
 
 
 def _by_limit(limits: Sequence[int], values: Doubles, executors: int) -> Doubles:
-    """How likely each of LIMITS is. A limit between two of them is the lower one."""
+    """Probability of each of LIMITS. A limit between two of them counts as the lower."""
     found = np.zeros(len(LIMITS))
     for limit, chance in zip(limits, np.exp(log_probabilities(values)), strict=True):
         at = -1 if limit == executors else int(np.searchsorted(LIMITS[:-1], limit, side="right")) - 1
@@ -121,7 +121,7 @@ def _by_limit(limits: Sequence[int], values: Doubles, executors: int) -> Doubles
 
 
 class Distillation:
-    """A run in a folder, in this process alone. say: hears a line of progress now and then."""
+    """A run in a folder, in this process alone. say: called with lines of progress."""
 
     def __init__(self, config: Config, folder: Path, say: Say) -> None:
         if (folder / BEST).exists():

@@ -1,7 +1,7 @@
-"""A Gymnasium environment on the emulator's own engine: who acts chooses a stage and how far its job may grow.
+"""A Gymnasium environment on the emulator's own engine: the agent chooses a stage and a limit for the stage's job.
 
     import gymnasium
-    import rm_emulator.learn.environment  # registers what is in IDS
+    import rm_emulator.learn.environment  # registers IDS
 
     env = gymnasium.make("rm_emulator/Spark-v0", num_executors=10, job_arrival_cap=20)
 
@@ -34,9 +34,9 @@ from schedulers.core.log import Log
 from schedulers.core.policy import ClusterView
 from schedulers.learned.classes import MOST as MOST_CLASSES
 
-#: Seeds that are drawn where `reset` is given none are below this.
+#: Upper bound of seeds drawn by `reset` without a seed.
 _SEEDS: Final = 2**31
-#: What the padded observations have room for, unless told otherwise.
+#: Default room of padded observations.
 MOST_JOBS: Final = 50
 MOST_STAGES: Final = 1000
 
@@ -52,15 +52,15 @@ class Played(NamedTuple):
 class SchedulingEnv(gymnasium.Env[Observation, Any]):
     """A scenario's run, one step for each choice.
 
-    agent: who is asked what: "decima" to which stage executors go, and up to how many; "lachesis" which stage is next.
+    agent: "decima" chooses the stage of executors and a limit; "lachesis" chooses the next stage.
     scenario: a file, a packaged example's name or a dict; `changes` to it as in `rm_emulator.run(set=...)`. label: the
-    entry of its policies whose predictor and placement serve whoever acts; the first one where it is left out.
-    objective: the reward is -1 for each 100 s that a job is there ("mean_jct"), or for each 100 s ("makespan").
+    entry of its policies with the predictor and the placement for the agent; None: the first entry.
+    objective: the reward is -1 for each 100 s of a live job ("mean_jct"), or for each 100 s ("makespan").
     mean_time_limit_s: an episode is truncated after a time drawn from an exponential distribution (a memoryless
-    curriculum); None: it runs to its end, unless `reset(options={"time_limit_s": ...})` says how long.
-    most_jobs, most_stages: what an observation has room for. Where nodes have several capacities an action has a third
-    part, the executor class. keeps_log: `log` has the event log, whose header names the
-    scenario's policy, so it is that one that should be played.
+    curriculum); None: no truncation, unless `reset(options={"time_limit_s": ...})` gives a time.
+    most_jobs, most_stages: room of an observation. Where nodes have several capacities an action has a third part, the
+    executor class. keeps_log: `episode.log` has the event log. The log's header names the scenario's policy, so play
+    that policy where logs matter.
     Raises InvalidInput with every mistake of the scenario.
     """
 
@@ -116,7 +116,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """The first choice of an episode. seed: the scenario's, so workload and run times are those of its runs."""
+        """The first choice of an episode. seed: the scenario's, for the workload and the run times of its runs."""
         super().reset(seed=seed)
         self.close()
         chosen = int(self.np_random.integers(_SEEDS)) if seed is None else seed
@@ -132,9 +132,10 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Give executors to the stage in row `action[0]` until its job has `action[1]` + 1; or: row `action` is next.
 
-        A limit that gives the job nothing counts as the smallest that does (`least`), one above the cluster's
-        executors as these. A row that the mask forbids counts as the next one that it allows, and `info["allowed"]`
-        is False. With executor classes `action[2]` is one; if it has no room for the stage, the smallest that has is.
+        A limit too small for a new executor counts as the smallest useful limit (`least`), a limit above the cluster's
+        executors as their number. A row forbidden by the mask counts as the next allowed row, and `info["allowed"]` is
+        False. `action[2]`, where executor classes exist, is a class; a class without room for the stage counts as the
+        smallest class with room.
         """
         episode, seen = self.episode, self.episode.asked
         before, row = episode.cost_ms(self._objective), int(np.ravel(action)[0])
@@ -154,7 +155,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         return drawn(self.episode.bars, self.episode.nodes, self.episode.now_ms)
 
     def close(self) -> None:
-        """End the episode, wherever it is."""
+        """End the episode at its present state."""
         if self._episode is not None:
             self._episode.close()
 
@@ -162,21 +163,21 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
 
     @property
     def episode(self) -> Episode[Any, Any]:
-        """The run that is stepped. Raises gymnasium's ResetNeeded before the first one."""
+        """The present run. Raises gymnasium's ResetNeeded before the first `reset`."""
         if self._episode is None:
             raise gymnasium.error.ResetNeeded("reset comes before anything else")
         return self._episode
 
     @property
     def graph(self) -> Any:
-        """What has to be chosen from (Graph or Choices), all of it and unpadded. Raises ValueError when it is over."""
+        """The present choices (Graph or Choices), complete and unpadded. Raises ValueError after the episode's end."""
         if self.episode.asked is None:
             raise ValueError("the episode is over: nothing is to be chosen")
         return self.episode.asked
 
     @property
     def view(self) -> ClusterView:
-        """What a policy would be shown now."""
+        """The view of a policy at this time."""
         return self.episode.view
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -185,14 +186,14 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         return np.concatenate(masks if isinstance(masks, tuple) else (masks,)).astype(np.bool_)
 
     def encode(self, action: Any) -> NDArray[np.int64] | np.int64:
-        """An action on the graph as one of this environment. Raises ValueError where there was no room for its job."""
+        """An action on the graph as one of the environment. Raises ValueError for a job left out for lack of room."""
         place = self._padding.place(action)
         if place not in self._places:
             raise ValueError(f"stage {place} is not in the observation: give the environment more room (most_stages)")
         return self._padding.encoded(self.graph, self._places.index(place), action)
 
     def play(self, label: str, *, seed: int) -> Played:
-        """The same episode under one of the scenario's own policies, to its end: what the agent is held against."""
+        """The same episode under one of the scenario's own policies, to its end, for comparison with the agent."""
         chunks: list[bytes] = []
         log = Log(chunks.append)
         kept = Kept(attempts=False)
@@ -203,7 +204,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         return Played(sum(jcts) / len(jcts) / 1000, simulation.end_ms / 1000, b"".join(chunks))
 
     def _masks(self) -> Any:
-        """What `action_space.sample` takes."""
+        """Masks in the form for `action_space.sample`."""
         return self._padding.masks(self._mask)
 
     def _observed(self) -> tuple[Observation, dict[str, Any]]:
@@ -213,13 +214,13 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
 
 
 def _next(mask: NDArray[np.int8], row: int) -> int:
-    """The next row that the mask allows, from the front again after the last."""
+    """The next row allowed by the mask; after the last row the first."""
     allowed = np.flatnonzero(mask)
     return int(allowed[np.searchsorted(allowed, row) % len(allowed)])
 
 
 def _policy(policies: Sequence[Mapping[str, Any]], label: str | None) -> Mapping[str, Any]:
-    """The entry with this label, the first one for None. Raises InvalidInput for a label that there is not."""
+    """The entry with this label, for None the first entry. Raises InvalidInput for an unknown label."""
     if label is None:
         return policies[0]
     there = {policy["label"]: policy for policy in policies}
@@ -254,8 +255,8 @@ def spark(
 ) -> SchedulingEnv:
     """TPC-H jobs on Spark's executors, by the names of spark-sched-sim; all times in ms there, and here.
 
-    job_arrival_rate: jobs per ms; None: all at once. mean_time_limit: see SchedulingEnv. changes: more of the scenario,
-    such as {"spec.workload.profiles": PATH}. others: what SchedulingEnv takes.
+    job_arrival_rate: jobs per ms; None: all at once. mean_time_limit: see SchedulingEnv. changes: changes of the
+    scenario, such as {"spec.workload.profiles": PATH}. others: arguments of SchedulingEnv.
     """
     arrivals = {"interarrival": f"{1 / job_arrival_rate:g}ms"} if job_arrival_rate else {"arrivals": "batch"}
     oracle = {"kind": "oracle"}
@@ -285,10 +286,10 @@ def spark(
 def lachesis(
     *, jobs: int = 20, interarrival_s: float | None = None, reading: str = "stage", **others: Any
 ) -> SchedulingEnv:
-    """LACHESIS's jobs on its 50 executors, in lines of DEFT: which stage is next? The reward is that of the makespan.
+    """LACHESIS's jobs on its 50 executors, in lines of DEFT: which stage is next? The reward follows the makespan.
 
     interarrival_s: a Poisson stream after the first job; None: all at once. reading: "stage", a stage is one task, or
-    "tasks". others: what SchedulingEnv takes, `changes` on top of these.
+    "tasks". others: arguments of SchedulingEnv; its `changes` go on top.
     """
     arrivals = {"arrivals": "poisson", "interarrival": f"{interarrival_s:g}s"} if interarrival_s else {}
     order = {"kind": "rank_up", "predictor": {"kind": "oracle"}, "placement": {"kind": "deft", "ahead": False}}
@@ -302,7 +303,7 @@ def lachesis(
     return SchedulingEnv("lachesis", agent="lachesis", changes=changes, **settings)
 
 
-#: What this module registers.
+#: Environments registered by this module.
 IDS: Final[Mapping[str, Callable[..., SchedulingEnv]]] = {
     "rm_emulator/Scheduling-v0": SchedulingEnv,
     "rm_emulator/Spark-v0": spark,

@@ -1,7 +1,7 @@
-"""One run of a scenario that stops wherever somebody outside has to choose, and goes on with what was chosen.
+"""One run of a scenario with a stop at each choice, until the caller answers.
 
-The engine runs as it does for scenarios; the policy's `choose` switches out of it (a greenlet) and back in with the
-answer. An episode is stepped in the thread that began it.
+The engine runs as for scenarios; the policy's `choose` switches out of the engine (a greenlet) and back in with the
+answer. An episode has to be stepped in the thread of its beginning.
 """
 
 from __future__ import annotations
@@ -29,30 +29,29 @@ from schedulers.core.log import Log
 from schedulers.core.policy import ClusterView, Policy
 
 Objective = Literal["mean_jct", "makespan"]
-#: What a reward of -1 stands for, in ms of waiting (decima-sim: reward_scale).
+#: Cost of a reward of -1, in ms of waiting (decima-sim: reward_scale).
 REWARD_MS: Final = 1e5
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What an episode is made of.
-
-    scenario: with absolute paths, one scheduler and no sweep (see `stepped`). entry: of its policies; the entry's
-    predictor and placement serve whoever chooses. seed: of arrivals and durations.
-    """
+    """The setting of an episode."""
 
     scenario: Scenario
+    """With absolute paths, one scheduler and no sweep (see `stepped`)."""
     entry: Mapping[str, Any]
+    """An entry of the policies; its predictor and placement serve the agent."""
     seed: int
+    """Seed of arrivals and durations."""
 
     def run(self, recording: Recording, *, log: Log | None = None, policy: Policy | None = None) -> Run:
-        """The run as the scenario has it. policy: decides in place of the entry's."""
+        """The run as in the scenario. policy: takes the place of the entry's policy."""
         logs = None if log is None else lambda _: log
         built = workload_of(self.scenario, self.seed)
         return assemble(self.scenario, self.entry, self.seed, built, recording, log=logs, policy=policy)
 
 
 def stepped(loaded: Loaded) -> Scenario:
-    """The scenario as `Setting` wants it. Raises InvalidInput for one that cannot be run, or not step by step."""
+    """The scenario in the form for `Setting`. Raises InvalidInput if the scenario cannot run, or not step by step."""
     check(loaded)
     if len(loaded.points) > 1:
         raise InvalidInput([loaded.issue(("spec", "sweep"), "a sweep cannot be stepped: name one point")])
@@ -63,10 +62,9 @@ def stepped(loaded: Loaded) -> Scenario:
 
 
 class Episode(Generic[Seen, Chosen]):
-    """A run of a setting that is asked for one action after another.
+    """A run of a setting that takes one action after another.
 
-    agent: who is told. until_ms: it ends there at the latest, jobs or not. asked: what has to be chosen from now, None
-    when it is over. policy: the one that is told. view: what it is shown. draws: whether `bars` are wanted.
+    until_ms: the latest end of the episode, finished jobs or not. draws: whether `bars` has bars.
     """
 
     def __init__(
@@ -81,11 +79,14 @@ class Episode(Generic[Seen, Chosen]):
         self._chunks: list[bytes] = []
         self._log = Log(self._chunks.append) if keeps_log else None
         self.policy, self._kept = agent.policy(self._ask), Kept(attempts=draws)
+        """The policy that takes the actions."""
         self._simulation, who = setting.run(self._kept, log=self._log, policy=self.policy)
         self._until = until_ms
         self.view = who.schedulers[0].view
+        """The policy's view."""
         self._engine: Any = greenlet(self._play)
         self.asked: Seen | None = None
+        """The present choices; None after the end."""
         self.act()
 
     def _play(self) -> None:
@@ -96,20 +97,20 @@ class Episode(Generic[Seen, Chosen]):
         return action
 
     def act(self, *action: Chosen) -> None:
-        """Go on to the next choice, or to the end; without an action: begin. Raises Stalled where jobs never finish."""
+        """Go on to the next choice, or to the end; without an action: begin. Raises Stalled if jobs never finish."""
         self._engine.parent = getcurrent()
-        self.asked = None  # so it stays where the engine raises
+        self.asked = None  # and stays None where the engine raises
         self.asked = self._engine.switch(*action)
 
     def play(self, ask: Ask[Seen, Chosen]) -> Outcome:
-        """Go on to the end with what `ask` chooses."""
+        """Go on to the end with the choices of `ask`."""
         with few_collections():
             while self.asked is not None:
                 self.act(ask(self.asked, self.view))
         return self.outcome
 
     def close(self) -> None:
-        """Leave it where it is."""
+        """End the run at its present state."""
         if not self._engine.dead:
             self._engine.parent = getcurrent()
             self._engine.throw()
@@ -117,7 +118,7 @@ class Episode(Generic[Seen, Chosen]):
 
     @property
     def is_truncated(self) -> bool:
-        """Whether it was ended by the clock, with jobs unfinished or still to come."""
+        """Whether the clock ended the episode, with jobs unfinished or still to come."""
         return self.asked is None and self._simulation.finished_jobs < len(self._simulation.workload.jobs)
 
     @property
@@ -128,7 +129,7 @@ class Episode(Generic[Seen, Chosen]):
         return self._until if self.is_truncated and self._until is not None else self._simulation.end_ms
 
     def cost_ms(self, of: Objective) -> int:
-        """What has been spent so far: the time that jobs have been there, summed over jobs, or the time itself."""
+        """Cost so far: the time of jobs in the cluster, summed over jobs, or the time itself."""
         now = self.now_ms
         if of == "makespan":
             return now
@@ -137,12 +138,12 @@ class Episode(Generic[Seen, Chosen]):
 
     @property
     def _jcts_ms(self) -> list[int]:
-        """Of the jobs that are done, in the order of their ends."""
+        """Completion times of finished jobs, in the order of their ends."""
         return [row.finish_ms - row.submit_ms for row in self._kept.jobs if row.finish_ms is not None]
 
     @property
     def outcome(self) -> Outcome:
-        """When the jobs that have come came and ended; those that are still there end now."""
+        """Arrivals and ends of all jobs that have arrived; live jobs end now."""
         live = self._simulation.jobs.values()
         end = self._until if live and self._until is not None else self._simulation.end_ms
         rows = [(row.submit_ms, row.finish_ms) for row in self._kept.jobs if row.finish_ms is not None]
@@ -151,14 +152,14 @@ class Episode(Generic[Seen, Chosen]):
 
     @property
     def figures(self) -> dict[str, float]:
-        """Mean JCT of the jobs that are done and the time, in s; how many jobs are done."""
+        """Mean JCT of finished jobs and the time, in s; number of finished jobs."""
         done = self._jcts_ms
         mean = sum(done) / len(done) / 1000 if done else 0.0
         return {"mean_jct_s": mean, "time_s": self.now_ms / 1000, "finished_jobs": len(done)}
 
     @property
     def log(self) -> bytes:
-        """The event log so far; empty where none is kept."""
+        """The event log so far; empty without `keeps_log`."""
         if self._log is not None:
             self._log.flush()
         return b"".join(self._chunks)
@@ -170,7 +171,7 @@ class Episode(Generic[Seen, Chosen]):
 
     @property
     def bars(self) -> list[Bar]:
-        """What has run, and what runs, to now."""
+        """Past tasks, and present tasks up to now."""
         now = self.now_ms
         running = self._simulation.containers.values()
         return [

@@ -1,7 +1,7 @@
 """Evolution strategies on the network's weights (Salimans et al. 2017, arXiv 1703.03864), with common random numbers.
 
-Opposite steps are played greedily on the same sequences under the same durations, so that what differs between two
-players is what they decided.
+Opposite steps are played greedily on the same sequences under the same durations, so that two players differ in their
+decisions only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from schedulers.learned.weights import Weights
 
 
 def steps(weights: Weights, pairs: int, seed: int, iteration: int) -> list[dict[str, Floats]]:
-    """Directions of this iteration, one per pair; each array by name."""
+    """Directions of this iteration, one direction per pair; arrays by name."""
     found = []
     for pair in range(pairs):
         generator = keyed.generator(seed, "evolution", iteration, pair)
@@ -33,9 +33,9 @@ def moved(weights: Weights, step: dict[str, Floats], by: float) -> Weights:
 def gradient(
     directions: Sequence[dict[str, Floats]], ahead: Doubles, behind: Doubles, sigma: float
 ) -> dict[str, Floats]:
-    """Of the cost, by ranks. ahead, behind: [pairs, sequences], what each pair's two players cost on each sequence.
+    """Gradient of the cost, by ranks. ahead, behind: [pairs, sequences], costs of each pair's two players.
 
-    Costs are ranked among all players of a sequence, so that long sequences weigh no more than short ones.
+    Costs are ranked among all players of a sequence, so that long and short sequences have equal weights.
     """
     costs = np.concatenate([ahead, behind])
     ranks = rankdata(costs, axis=0) / len(costs)

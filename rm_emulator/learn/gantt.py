@@ -22,7 +22,7 @@ _GROUND, _EDGE = 255, 225
 
 
 class Bar(NamedTuple):
-    """A task, or what holds a node for it, from start to end in ms."""
+    """A task, or its hold on a node, from start to end in ms."""
 
     node: str
     job: str

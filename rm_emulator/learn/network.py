@@ -1,6 +1,6 @@
-"""Decima's network in torch, for many graphs at once: what training derives gradients from.
+"""Decima's network in torch, for many graphs at once, as the source of gradients.
 
-The same network as `schedulers.learned.network`, from which it takes the order of computing.
+The same network as `schedulers.learned.network`, with the same order of computing.
 """
 
 from __future__ import annotations
@@ -23,39 +23,49 @@ from schedulers.learned.weights import Architecture, Weights
 
 
 class Batch(NamedTuple):
-    """Decisions: graphs and what was chosen there.
+    """Decisions: graphs and the choices made there.
 
-    A job that is the same in several graphs (the same `nodes`) is one block of the table; an occurrence is a job in a
-    graph. nodes: [n, features], by place; table: the rest of the table, as tensors. block, graph: [occurrences].
-    features: [occurrences, features].
-    row, stage_job, stage_graph: [k], each stage that may be chosen: its row in the table, occurrence, graph.
-    limit: [l, features], each limit of the chosen jobs; limit_graph: [l], its graph. classes: [c,
-    features], class_graph: [c], the same of each executor class that the stage chosen could have. job: [graphs], the
-    occurrence chosen. stage, value: [graphs], the choice among the k stages and among the l limits. of_class, classed:
-    the choice among the c classes in each graph that has any, and that graph.
+    A job with the same `nodes` in several graphs is one block of the table; an occurrence is a job in a graph. There
+    are k valid stages, l limits of the chosen jobs, and c executor classes with room for the chosen stages.
     """
 
     nodes: Tensor
+    """[n, features], by place."""
     table: Table
     block: Tensor
+    """[occurrences], block of the table."""
     graph: Tensor
+    """[occurrences], the graph."""
     features: Tensor
+    """[occurrences, features]."""
     row: Tensor
+    """[k], row in the table."""
     stage_job: Tensor
+    """[k], occurrence."""
     stage_graph: Tensor
+    """[k], graph."""
     limit: Tensor
+    """[l, features]."""
     limit_graph: Tensor
+    """[l], graph."""
     classes: Tensor
+    """[c, features]."""
     class_graph: Tensor
+    """[c], graph."""
     job: Tensor
+    """[graphs], the chosen occurrence."""
     stage: Tensor
+    """[graphs], the choice among the k stages."""
     value: Tensor
+    """[graphs], the choice among the l limits."""
     of_class: Tensor
+    """[graphs with classes], the choice among the c classes."""
     classed: Tensor
+    """[graphs with classes], the graph."""
 
 
 class Table(NamedTuple):
-    """See Layers; steps: of each layer its places, and as indexes the children and the parents, from 0 in the layer."""
+    """See Layers. steps: places of each layer, and indexes of children and of parents, the latter within the layer."""
 
     place: Tensor
     owner: Tensor
@@ -64,28 +74,30 @@ class Table(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What the network says of a batch.
-
-    log_probability, stage_entropy, limit_entropy: [graphs], of the action, of all stages that might have been chosen,
-    of all limits of the job that was, with that of its executor classes. stages: [k], limits: [l], classes: [c],
-    log-probabilities. value: [graphs], what a critic expects, where there is one.
-    """
+    """The network's answer to a batch."""
 
     log_probability: Tensor
+    """[graphs], of the action."""
     stage_entropy: Tensor
+    """[graphs], over all valid stages."""
     limit_entropy: Tensor
+    """[graphs], over all limits of the chosen job, with the entropy of executor classes."""
     stages: Tensor
+    """[k], log-probabilities."""
     limits: Tensor
+    """[l], log-probabilities."""
     classes: Tensor
+    """[c], log-probabilities."""
     value: Tensor | None = None
+    """[graphs], expectation of the critic, where the network has a critic."""
 
 
 def batch(
     graphs: Sequence[Graph], actions: Sequence[Action], *, guided: bool = False, dtype: torch.dtype = torch.float32
 ) -> Batch:
-    """Graphs, each with the action taken. Raises ValueError for an action that is not among those to choose from.
+    """Graphs, each with its action. Raises ValueError for an action outside the choices.
 
-    guided: as of the network's architecture.
+    guided: as in the network's architecture.
     """
     blocks: dict[int, int] = {}
     unique: list[JobGraph] = []
@@ -138,7 +150,7 @@ def batch(
 
 
 def _classes(graphs: Sequence[Graph], actions: Sequence[Action]) -> tuple[np.ndarray, Ints, Ints]:
-    """`classes`, `class_graph` and `of_class` of a batch."""
+    """The fields `classes`, `class_graph` and `of_class` of a batch."""
     features, class_graph, of_class = [np.zeros((0, len(CLASS_FEATURES)))], list[int](), list[int]()
     for index, (graph, action) in enumerate(zip(graphs, actions, strict=True)):
         there = able(graph, action.job, action.row)
@@ -152,7 +164,7 @@ def _classes(graphs: Sequence[Graph], actions: Sequence[Action]) -> tuple[np.nda
 
 
 def positions(ascending: Ints, wanted: Ints, what: str) -> Ints:
-    """Where each is. Raises ValueError, with the decision's number, for one that is not there."""
+    """Index of each wanted number. Raises ValueError, with the decision's number, for a missing number."""
     found = np.searchsorted(ascending, wanted)
     if (found >= len(ascending)).any() or (ascending[found] != wanted).any():
         wrong = int(np.flatnonzero(ascending[np.minimum(found, len(ascending) - 1)] != wanted)[0])
@@ -171,7 +183,7 @@ def _table(found: Layers) -> Table:
 
 
 class Parts(nn.Module, ABC):
-    """A network of transforms that are called as in `Sizes.widths`."""
+    """A network of transforms with the names of `Sizes.widths`."""
 
     def __init__(self, weights: Weights) -> None:
         super().__init__()
@@ -187,10 +199,10 @@ class Parts(nn.Module, ABC):
 
     @abstractmethod
     def batch(self, decisions: Sequence[Decision[Any, Any]]) -> Any:
-        """What `forward` takes for these decisions."""
+        """The argument of `forward` for these decisions."""
 
     def named(self) -> dict[str, Tensor]:
-        """By the name in the weights the parameter that holds it, transposed."""
+        """Parameter of each array, by the array's name in weights; the parameter is transposed."""
         named: dict[str, Tensor] = {}
         for name in self.architecture.shapes():
             part, layer, kind = name.split(".")
@@ -202,7 +214,7 @@ class Parts(nn.Module, ABC):
         return torch.optim.Adam(self.parameters(), lr=learning_rate)
 
     def export(self, about: dict[str, str] | None = None) -> Weights:
-        """What the numpy network reads."""
+        """Weights for the numpy network."""
         arrays = {name: value.detach().cpu().float().numpy().T.copy() for name, value in self.named().items()}
         return Weights(self.architecture, arrays, about or {})
 
@@ -241,7 +253,7 @@ class Decima(Parts):
         )
 
     def _classes(self, given: Batch, own: Tensor, world: Tensor) -> Tensor:
-        """Log-probabilities of executor classes; 0 where they are not scored: none is chosen then."""
+        """Log-probabilities of executor classes; 0 without scores for classes, because no class is chosen then."""
         if "class" not in self.parts:
             return given.classes.new_zeros(len(given.class_graph))
         read = (own[given.job][given.class_graph], world[given.class_graph], given.classes)
@@ -261,17 +273,17 @@ class Decima(Parts):
         return rows, self._transform("job", summed)
 
     def _transform(self, part: str, values: Tensor) -> Tensor:
-        """The identity where the architecture is without."""
+        """A transform; the identity where the architecture has no such part."""
         return self.parts[part](values) if part in self.parts else values
 
 
 def sums(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """Over the first dimension, by group."""
+    """Sums over the first dimension, by group."""
     return values.new_zeros((groups, *values.shape[1:])).index_add(0, group, values)
 
 
 def log_softmax(scores: Tensor, group: Tensor, groups: int) -> Tensor:
-    """[k] within each group, none of which is empty."""
+    """[k]: log-softmax within each group. No group is empty."""
     top = scores.new_full((groups,), -torch.inf).scatter_reduce(0, group, scores.detach(), "amax")
     shifted = scores - top[group]
     return shifted - sums(shifted.exp(), group, groups).log()[group]

@@ -20,31 +20,40 @@ from schedulers.learned.weights import OrderSizes
 
 
 class OrderBatch(NamedTuple):
-    """Decisions: choices and what was chosen there.
+    """Decisions: choices and the rows chosen there.
 
-    A route that is the same in several decisions is in the table once; an occurrence is a job in a decision. nodes:
-    [n, features], out: [n, 1], what goes out along edges; parent, child: [e], rows of the table. features:
-    [occurrences, features], graph: [occurrences], its decision. left, left_job: rows that are left, and occurrences.
-    row, stage_job, stage_graph: [k], each row that may be chosen, its occurrence, its decision. stage: [decisions],
-    the choice among the k.
+    A route shared by several decisions is in the table once; an occurrence is a job in a decision. There are k valid
+    rows.
     """
 
     nodes: Tensor
+    """[n, features]."""
     out: Tensor
+    """[n, 1], sum of transfers along outgoing edges."""
     parent: Tensor
+    """[e], row of the table."""
     child: Tensor
+    """[e], row of the table."""
     features: Tensor
+    """[occurrences, features]."""
     graph: Tensor
+    """[occurrences], the decision."""
     left: Tensor
+    """Rows with unassigned tasks."""
     left_job: Tensor
+    """Occurrence of each row in `left`."""
     row: Tensor
+    """[k], row of the table."""
     stage_job: Tensor
+    """[k], occurrence."""
     stage_graph: Tensor
+    """[k], decision."""
     stage: Tensor
+    """[decisions], the choice among the k rows."""
 
 
 def order_batch(seen: Sequence[Choices], rows: Sequence[int], *, dtype: torch.dtype = torch.float32) -> OrderBatch:
-    """Choices, each with the row taken. Raises ValueError for one that was not among those to choose from."""
+    """Choices, each with the chosen row. Raises ValueError for a row outside the choices."""
     numbers: dict[int, int] = {}
     unique: list[Route] = []
     for choices in seen:
@@ -94,7 +103,7 @@ class Lachesis(Parts):
         return order_batch([each.graph for each in decisions], [each.action for each in decisions])
 
     def forward(self, given: OrderBatch) -> Judged:
-        """Log-probabilities of the batch's choices, entropies, and what the critic expects."""
+        """Log-probabilities of the batch's choices, entropies, and the critic's expectations."""
         prepared = self.parts["prepare"](given.nodes)
         steady, embedded = self.parts["moves"](given.out) + prepared, prepared
         for _ in range(self.architecture.layers):
@@ -115,6 +124,6 @@ class Lachesis(Parts):
 
     @staticmethod
     def _mean(values: Tensor, group: Tensor, groups: int) -> Tensor:
-        """Over the first dimension, by group, none of which is empty."""
+        """Means over the first dimension, by group. No group is empty."""
         counts = sums(torch.ones_like(values[:, :1]), group, groups)
         return sums(values, group, groups) / counts

@@ -1,4 +1,4 @@
-"""A graph as arrays of fixed sizes, for agents that want their observations stacked; masks say what is padding."""
+"""A graph as arrays of fixed sizes, for agents with stacked observations; masks mark the padding."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from schedulers.learned.graph import JOB_FEATURES, NODE_FEATURES, Action, Graph,
 from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES, Choices
 
 Observation = dict[str, NDArray[Any]]
-#: Edges that there is room for, per stage.
+#: Room for edges, per stage.
 _EDGES: Final = 2
 _FAR: Final = 2**31 - 1
 
 
 class Padded(ABC, Generic[Seen, Chosen]):
-    """Arrays for so many jobs with so many stages in all, and what stands for an action in them.
+    """Arrays with room for some jobs and for some stages in all, and the encoding of actions in these arrays.
 
-    Of more jobs than there is room for some are left out: those with nothing to choose first, then the last that came.
-    action_space: what is chosen; rows that are no choice are padding, or masked.
+    Without room for all jobs some are left out: first jobs without a choice, then the jobs with the latest arrivals.
     """
 
     action_space: spaces.Space[Any]
+    """Space of actions; rows without a choice are padding, or masked."""
 
     def __init__(self, jobs: int, stages: int, own: Mapping[str, spaces.Space[Any]]) -> None:
         self.jobs, self.stages, self.edges = jobs, stages, _EDGES * stages
@@ -43,26 +43,26 @@ class Padded(ABC, Generic[Seen, Chosen]):
 
     @abstractmethod
     def observe(self, seen: Seen | None) -> tuple[Observation, list[Any]]:
-        """The arrays, and of each row that is a stage its place in what is seen. None: an episode that is over."""
+        """The arrays, and the place of each stage's row in the observation. None: the episode is over."""
 
     @abstractmethod
     def chosen(self, seen: Seen, place: Any, action: NDArray[np.int64]) -> Chosen:
-        """What an action says of the stage that is there."""
+        """The choice of an action with the stage at a place."""
 
     @abstractmethod
     def place(self, chosen: Chosen) -> Any:
-        """Where the stage is that was chosen."""
+        """The place of the chosen stage."""
 
     @abstractmethod
     def encoded(self, seen: Seen, row: int, chosen: Chosen) -> NDArray[np.int64] | np.int64:
-        """What was chosen as an action, the stage being in this row."""
+        """A choice as an action, with the stage in this row."""
 
     @abstractmethod
     def masks(self, mask: NDArray[np.int8]) -> Any:
-        """What `action_space.sample` takes."""
+        """Masks in the form for `action_space.sample`."""
 
     def shown(self, valid: Sequence[bool], stages: Sequence[int], edges: Sequence[int]) -> list[int]:
-        """Which jobs there is room for, by index. Of each: may something be chosen, how many stages and edges."""
+        """Indexes of the jobs with room. Of each job: whether a stage is valid, numbers of stages and edges."""
         first = sorted(range(len(valid)), key=lambda index: not valid[index])
         used = linked = 0
         found: list[int] = []
@@ -83,9 +83,9 @@ class Padded(ABC, Generic[Seen, Chosen]):
 
 
 class Padding(Padded[Graph, Action]):
-    """For Decima's question: a stage, and how many executors its job may have then.
+    """For Decima's question: a stage, and a limit on the executors of its job.
 
-    classes: how many executor classes there are to choose among; 0 for none.
+    classes: number of executor classes to choose from; 0 for no choice.
     """
 
     def __init__(self, *, jobs: int, stages: int, limits: int = 1, classes: int = 0) -> None:
@@ -127,9 +127,9 @@ class Padding(Padded[Graph, Action]):
         return found, places
 
     def chosen(self, seen: Graph, place: tuple[int, int], action: NDArray[np.int64]) -> Action:
-        """See Padded. A limit that gives the job nothing counts as the smallest that does.
+        """See Padded. A limit too small for a new executor counts as the smallest useful limit.
 
-        Of a class without room for the stage the smallest that has some is taken.
+        A class without room for the stage counts as the smallest class with room.
         """
         limit = max(seen.jobs[place[0]].least, min(int(action[1]) + 1, seen.executors))
         there = able(seen, *place)
@@ -147,12 +147,12 @@ class Padding(Padded[Graph, Action]):
         return np.array(encoded, dtype=np.int64)
 
     def masks(self, mask: NDArray[np.int8]) -> tuple[NDArray[np.int8], ...]:
-        """The rows that may be chosen, all limits, and all executor classes."""
+        """Masks of valid rows, of all limits, and of all executor classes."""
         return mask.copy(), *(np.ones(part, dtype=np.int8) for part in self._parts)
 
 
 class OrderPadding(Padded[Choices, int]):
-    """For LACHESIS's question: which stage is next. Stages that are assigned are there, but not `left`."""
+    """For LACHESIS's question: the next stage. Assigned stages have rows too, but are not `left`."""
 
     def __init__(self, *, jobs: int, stages: int) -> None:
         self.action_space = spaces.Discrete(stages)
@@ -201,7 +201,7 @@ class OrderPadding(Padded[Choices, int]):
         return np.int64(row)
 
     def masks(self, mask: NDArray[np.int8]) -> NDArray[np.int8]:
-        """The rows that may be chosen."""
+        """Mask of valid rows."""
         return mask.copy()
 
 
@@ -210,5 +210,5 @@ def _real(*shape: int) -> spaces.Box[Any]:
 
 
 def _whole(*shape: int) -> spaces.Box[Any]:
-    """-1 where it is padding."""
+    """A space of whole numbers; padding is -1."""
     return spaces.Box(-1, _FAR, shape, np.int64)

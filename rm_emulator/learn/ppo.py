@@ -13,7 +13,7 @@ from rm_emulator.learn.config import Ppo
 from rm_emulator.learn.network import Parts
 from rm_emulator.learn.samples import descend, entropy, lots, mean, off
 
-#: An update ends when the policy has moved so many times `target_kl` from the one that played.
+#: An update ends when the policy has moved this multiple of `target_kl` away from the policy that played.
 STOP: Final = 1.5
 
 
@@ -27,9 +27,9 @@ def improve(
     generator: np.random.Generator,
     expected: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """Some epochs over an iteration's decisions, until the policy has moved enough. bonus: weight of the entropy.
+    """Some epochs over an iteration's decisions, until the policy has moved enough. Raises Diverged.
 
-    expected: what the network's critic should say of each. Returns figures of the update. Raises Diverged.
+    bonus: weight of the entropy. expected: targets of the network's critic. Returns figures of the update.
     """
     minibatches = lots(network, decisions, worth, settings.minibatches, generator, expected)
     losses, entropies, kls, clipped, critic, steps = [], [], [], [], [], 0

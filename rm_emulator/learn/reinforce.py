@@ -1,4 +1,4 @@
-"""REINFORCE with baselines that depend on the arrivals, as Decima is published (SIGCOMM'19, section 5.3)."""
+"""REINFORCE with baselines by arrival sequence, as published for Decima (SIGCOMM'19, section 5.3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rm_emulator.learn.agents import Chosen, Decision, Seen
 from rm_emulator.learn.network import Parts
 from rm_emulator.learn.samples import Diverged, entropy, lots, mean, off
 
-#: Decisions are computed so many at once; the step is the same.
+#: Number of decisions computed at once, to bound memory; the step does not depend on the number.
 _AT_ONCE: Final = 1024
 
 
@@ -25,9 +25,9 @@ def improve(
     generator: np.random.Generator,
     expected: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """One step of Adam over all decisions of an iteration; with a critic in the network that is A2C.
+    """One step of Adam over all decisions of an iteration; A2C if the network has a critic. Raises Diverged.
 
-    bonus: weight of the entropy. expected: what the critic should say of each. Raises Diverged.
+    bonus: weight of the entropy. expected: targets of the critic.
     """
     optimiser.zero_grad()
     losses, entropies = [], []

@@ -1,8 +1,8 @@
-"""What a decision cost: costs from then on, against those of other rollouts of the same arrivals at the same time.
+"""Advantages of decisions: later costs, compared with other rollouts of the same arrivals at the same time.
 
 Decima, section 5.3: the baseline of a decision is the mean over all rollouts of its sequence, at the time of the
-decision. The paper interpolates between decisions; here the cost to go is known at any time, as it follows from when
-jobs came and ended.
+decision. The paper interpolates between decisions; here the cost to go is known at any time from the jobs' arrivals and
+ends.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from schedulers.learned.graph import Doubles
 
 
 class Outcome(msgspec.Struct, frozen=True, eq=False):
-    """What costs follow from. arrivals, ends: per job, ms; of jobs that came. end: of the episode, ms.
-
-    A job that did not finish ends with the episode.
-    """
+    """Arrivals and ends of an episode, the source of costs."""
 
     arrivals: Doubles
+    """Of each job that has arrived, ms."""
     ends: Doubles
+    """Of each job, ms; an unfinished job ends with the episode."""
     end: int
+    """End of the episode, ms."""
 
     @property
     def jct_s(self) -> float:
@@ -31,12 +31,12 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
         return float((self.ends - self.arrivals).mean() / 1000) if len(self.ends) else 0.0
 
     def makespan(self) -> Outcome:
-        """As if there were one job: what it costs is the makespan."""
+        """The outcome of one job from 0 to the end, with the makespan as its cost."""
         return Outcome(np.zeros(1), np.array([float(self.end)]), self.end)
 
 
 def cost_to_go(times: Doubles, outcome: Outcome, horizon_s: float | None = None) -> Doubles:
-    """Job seconds that are still to be paid at each time (ms); with a horizon, discounted by exp(-time / horizon).
+    """Future job seconds at each time (ms); with a horizon, discounted by exp(-time / horizon).
 
     [len(times)]. Costs are the number of live jobs, integrated over time, so their mean is the mean JCT (Little).
     """
@@ -50,16 +50,16 @@ def cost_to_go(times: Doubles, outcome: Outcome, horizon_s: float | None = None)
 
 
 def differential(times: Doubles, outcome: Outcome, rate: float) -> Doubles:
-    """What `rate` live jobs on average would cost from each time (ms) to the end: it is taken off (Decima, 5.3)."""
+    """The cost of `rate` live jobs from each time (ms) to the end, to be subtracted (Decima, section 5.3)."""
     return rate * np.maximum(outcome.end - times, 0.0) / 1000
 
 
 def advantages(
     times: Sequence[Doubles], outcomes: Sequence[Outcome], *, horizon_s: float | None = None, rate: float = 0.0
 ) -> list[Doubles]:
-    """For each rollout of one sequence and each of its decisions: by how much less it cost than the mean of all.
+    """For each rollout of one sequence and each of its decisions: the mean cost of all rollouts minus its own cost.
 
-    times: per rollout those of its decisions, ms. rate: mean live jobs per time, for differential costs.
+    times: per rollout the times of its decisions, ms. rate: mean live jobs per time, for differential costs.
     """
 
     def costs(at: Doubles, outcome: Outcome) -> Doubles:

@@ -1,6 +1,6 @@
-"""Rollouts: episodes played by whoever is being trained, in processes of their own.
+"""Rollouts: episodes of the policy in training, in separate processes.
 
-The episodes are those that the environment steps (`episode.py`); what is seen is not padded into arrays in between.
+The episodes are those of the environment (`episode.py`), with observations as they are, without padding.
 """
 
 from __future__ import annotations
@@ -29,37 +29,41 @@ from schedulers.core.errors import UserError
 from schedulers.core.policy import ClusterView
 from schedulers.learned.weights import unpack
 
-#: The predictor of a policy that is being trained: it is told mean run times, as in Decima.
+#: The predictor of a policy in training knows mean run times, as in Decima.
 ORACLE: Final = {"kind": "oracle"}
 
 
 class Rollout(msgspec.Struct, frozen=True, eq=False):
-    """What came of an episode. decisions: those kept; asked: how many there were."""
+    """The result of an episode."""
 
     outcome: Outcome
     decisions: list[Decision[Any, Any]]
+    """The kept decisions."""
     asked: int
+    """Number of all decisions."""
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One episode to be played.
-
-    workload: index in the configuration's. seed: of arrivals and durations. draw: names this rollout's own choices.
-    player: weights as bytes, or the name of a rule. greedy: the likeliest action each time. limit_ms: the episode's
-    end, None: when all jobs are done. keep: the part of its decisions that is handed back.
-    """
+    """One episode to play."""
 
     workload: int
+    """Index in the configuration."""
     seed: int
+    """Seed of arrivals and durations."""
     draw: int
+    """Seed of this rollout's own choices."""
     player: bytes | str
+    """Weights as bytes, or the name of a rule."""
     greedy: bool = False
+    """Whether to take the likeliest action each time."""
     limit_ms: int | None = None
+    """The episode's end; None: when all jobs are done."""
     keep: float = 0.0
+    """Part of the decisions to return."""
 
 
 class Theatre:
-    """Plays episodes of some workloads in this process. Raises InvalidInput for scenarios that cannot be played."""
+    """Plays episodes of some workloads in this process. Raises InvalidInput for unusable scenarios."""
 
     def __init__(self, workloads: Sequence[Sequences], kind: str = DECIMA.kind) -> None:
         self._agent = AGENTS[kind]
@@ -68,7 +72,7 @@ class Theatre:
         self._weights = lru_cache(maxsize=1)(lambda data: unpack(data, "the weights in training"))
 
     def episode(self, workload: int, seed: int, limit_ms: int | None = None) -> Episode[Any, Any]:
-        """A new one. Placement and copies are those of the scenario's first policy."""
+        """A new episode. Placement and copies are those of the scenario's first policy."""
         scenario, entry = self._settings[workload]
         return Episode(Setting(scenario, {**entry, "predictor": ORACLE}, seed), self._agent, until_ms=limit_ms)
 
@@ -93,12 +97,12 @@ class Theatre:
             rule = self._agent.rules[task.player]
             return lambda seen, view, asked: (rule(seen, view, asked), 0.0)
         draws = None if task.greedy else keyed.generator(task.draw, "actions")
-        # A new network: what it keeps is of one episode.
+        # A new network, because its kept results belong to one episode.
         return self._agent.decides(self._weights(task.player), draws)
 
 
 class Company:
-    """Plays episodes in processes of their own; with one job in this one."""
+    """Plays episodes in separate processes; with one job in this process."""
 
     def __init__(self, workloads: Sequence[Sequences], jobs: int, kind: str = DECIMA.kind) -> None:
         self._here = Theatre(workloads, kind) if jobs == 1 else None
@@ -108,7 +112,7 @@ class Company:
             self._pool = ProcessPoolExecutor(jobs, context, initializer=_settle, initargs=(tuple(workloads), kind))
 
     def begin(self, tasks: Sequence[Task]) -> Callable[[], list[Rollout]]:
-        """Start; the call that is returned waits for all of them, in their order. Raises WorkerDied."""
+        """Start; the returned function waits for all episodes, in their order, and raises WorkerDied."""
         if self._here is not None:
             here = self._here
             return lambda: [here.play(task) for task in tasks]
@@ -121,13 +125,13 @@ class Company:
         return self.begin(tasks)()
 
     def close(self) -> None:
-        """End the processes; what they were about is dropped."""
+        """End the processes; unfinished episodes are dropped."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class WorkerDied(UserError, RuntimeError):
-    """A process that played episodes is gone."""
+    """A process of the company has died."""
 
 
 def _gathered(futures: Iterable[Future[Rollout]]) -> list[Rollout]:
@@ -142,8 +146,8 @@ _theatre: list[Theatre] = []
 
 
 def _settle(workloads: Sequence[Sequences], kind: str) -> None:
-    """In a new process: read the scenarios; end with the parent, even if that is killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends us
+    """In a new process: read the scenarios; end with the parent, even if the parent is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears the signal and ends this process
     parent = multiprocessing.parent_process()
     assert parent is not None
     Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Decisions with what they were worth, as what a step of training takes."""
+"""Decisions with their worth, as minibatches for a step of training."""
 
 from __future__ import annotations
 
@@ -18,42 +18,43 @@ from rm_emulator.learn.rollouts import Rollout
 from schedulers.core.errors import UserError
 from schedulers.learned.weights import Architecture, Weights
 
-#: Decisions in a row go together: most jobs are the same in them, and are computed once.
+#: Decisions in a row go together: they share most jobs, and a shared job is computed once.
 RUN: Final = 32
 
 
 class Diverged(UserError, RuntimeError):
-    """A loss or a gradient is no number any more."""
+    """A loss or a gradient is not finite."""
 
 
 class Lot(NamedTuple):
-    """A minibatch. given: Batch or OrderBatch. old: [decisions], the log of how likely each was when it was taken.
-
-    worth: [decisions], its advantage. expected: [decisions], what a critic should have said; NaN: nobody knows.
-    """
+    """A minibatch."""
 
     given: Any
+    """Batch or OrderBatch."""
     old: Tensor
+    """[decisions], log-probability at the time of the decision."""
     worth: Tensor
+    """[decisions], advantage."""
     expected: Tensor
+    """[decisions], target of a critic; NaN: unknown."""
 
 
 class Group(NamedTuple):
-    """The rollouts of one sequence. horizon_s, makespan: what costs are."""
+    """The rollouts of one sequence, and the kind of costs."""
 
     episodes: Sequence[Rollout]
     horizon_s: float | None
     makespan: bool
 
 
-#: Per episode [decisions, n], from which what the state explains of costs is estimated.
+#: Per episode [decisions, n], inputs for the estimate of the costs explained by the state.
 Explains: TypeAlias = Callable[[Rollout], np.ndarray]
 
 
 def worths(groups: Sequence[Group], rate: float, *, critic: Explains | None) -> np.ndarray:
-    """Of all kept decisions: what each saved beside its sequence's mean, in that sequence's deviations.
+    """Worth of all kept decisions: savings compared with the sequence's mean, in units of the sequence's deviation.
 
-    rate: live jobs per time, of differential costs. critic: what it explains is taken off.
+    rate: live jobs per time, of differential costs. critic: inputs of the estimate to subtract.
     """
     found, states = [], []
     for group in groups:
@@ -79,7 +80,7 @@ def features_of(episode: Rollout) -> np.ndarray:
 
 
 def critic_of(network: Parts) -> Explains:
-    """A linear estimate of the state's features, or, in units of time, what the network's own critic expects."""
+    """Features of the state for a linear estimate, or the expectation of the network's own critic, s."""
     if isinstance(network, Decima):
         return features_of
 
@@ -96,7 +97,7 @@ def critic_of(network: Parts) -> Explains:
 
 
 def expected_of(network: Parts, episodes: Sequence[Rollout]) -> np.ndarray:
-    """[decisions]: what a critic should say of each: ln(time to go over the longest way left). NaN where none is."""
+    """[decisions]: targets of a critic: ln(time to go over the longest way left); NaN without a critic."""
     if isinstance(network, Decima):
         return np.full(sum(len(episode.decisions) for episode in episodes), np.nan)
     return np.array(
@@ -135,24 +136,24 @@ def lots(
     return made
 
 
-#: Weight of what the critic is off, where the network has one.
+#: Weight of the critic's error in the loss.
 _CRITIC: Final = 0.5
 
 
 def off(judged: Judged, lot: Lot) -> Tensor:
-    """What it costs that the critic is off: its mean square, weighed; 0 where there is none."""
+    """The critic's mean squared error, weighed; 0 without a critic."""
     if judged.value is None or not torch.isfinite(lot.expected).all():
         return torch.zeros(())
     return _CRITIC * ((judged.value - lot.expected) ** 2).mean()
 
 
 def entropy(judged: Judged) -> Tensor:
-    """[decisions]: of stage and limit together."""
+    """[decisions]: entropy of stage and limit together."""
     return judged.stage_entropy + judged.limit_entropy
 
 
 def descend(network: Parts, optimiser: torch.optim.Adam, loss: Tensor, max_norm: float | None) -> None:
-    """One step down the gradient. Raises Diverged before anything is changed."""
+    """One step down the gradient. Raises Diverged before any change."""
     if not torch.isfinite(loss):
         raise Diverged(f"the loss is {loss.item()}: no step is taken; lower the learning rate and go on with --resume")
     optimiser.zero_grad()
@@ -166,6 +167,6 @@ def descend(network: Parts, optimiser: torch.optim.Adam, loss: Tensor, max_norm:
 
 
 def mean(figures: Iterable[float]) -> float:
-    """0 for none."""
+    """The mean; 0 for no figures."""
     values = list(figures)
     return sum(values) / len(values) if values else 0.0

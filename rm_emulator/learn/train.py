@@ -1,4 +1,4 @@
-"""The training loop: episodes by processes, a step, now and then a validation; a checkpoint after each iteration."""
+"""The training loop: episodes by processes, a step, at times a validation; a checkpoint after each iteration."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from schedulers.learned.weights import Weights, initial, pack, unpack
 
 CURVE: Final = "curve.jsonl"
 BEST: Final = "best.safetensors"
-#: What is validated and kept is an average of the weights, which wander: so much of it stays at each iteration.
+#: Part of the averaged weights kept at each iteration. The average is validated, because weights themselves wander.
 _STAYS: Final = 0.9
-#: Of the live jobs per time, for differential rewards: so much of the past is kept per iteration.
+#: Part of past live jobs per time kept per iteration, for differential rewards.
 _FADES: Final = 0.95
 
 Say = Callable[[str], None]
 
 
 def smoke(config: Config) -> Config:
-    """The same in two minutes: enough to see that all of it works."""
+    """The configuration of a run of two minutes, to see that everything works."""
     return msgspec.structs.replace(
         config,
         iterations=4,
@@ -49,14 +49,14 @@ def smoke(config: Config) -> Config:
 
 
 def mixed(old: Weights, new: Weights, part: float) -> Weights:
-    """`part` of the old weights and the rest of the new."""
+    """`part` of the old weights plus the rest of the new weights."""
     kept = np.float32(part)
     arrays = {name: kept * array + (1 - kept) * new.arrays[name] for name, array in old.arrays.items()}
     return Weights(new.architecture, arrays, new.about)
 
 
 class Training:
-    """One run in a folder. say: hears a line of progress now and then."""
+    """One run in a folder. say: called with lines of progress."""
 
     def __init__(self, config: Config, folder: Path, *, jobs: int = 1, resume: bool = False, say: Say = print) -> None:
         self.config, self.folder, self._say = config, folder, say
@@ -65,7 +65,7 @@ class Training:
             known = ", ".join(agent.rules)
             raise InvalidInput(f"cloning.teacher: {agent.kind} cannot learn from '{config.cloning.teacher}' ({known})")
         digest = sha256(msgspec.json.encode(config)).hexdigest()
-        Theatre(config.workloads, agent.kind)  # refuses what cannot be played before there is anything
+        Theatre(config.workloads, agent.kind)  # refuses unusable scenarios before anything is written
         if resume:
             self.state = checkpoints.load(folder)
             if self.state.config != digest:
@@ -105,7 +105,7 @@ class Training:
         return self.state
 
     def _iterate(self, pending: Callable[[], list[Rollout]]) -> Callable[[], list[Rollout]]:
-        """One iteration; the next one's episodes are under way while this one's are learned from."""
+        """One iteration; the next iteration's episodes are played while the network learns from the present ones."""
         state, config = self.state, self.config
         begun = time.monotonic()
         episodes = pending()
@@ -189,7 +189,7 @@ class Training:
         return self._company.begin(self._tasks(iteration, player))
 
     def _tasks(self, iteration: int, player: bytes) -> list[Task]:
-        """Of all sequences, one after the other."""
+        """The episodes of all sequences, one after the other."""
         sequences = [self._sequence(iteration, number, player) for number in range(self.config.sequences)]
         if self.config.method == "evolution":
             settings, weights = self.config.evolution, unpack(player, "the checkpoint")
@@ -231,7 +231,7 @@ class Training:
         return reinforce.improve(self._network, self._optimiser, decisions, worth, bonus, generator, expected)
 
     def _judged(self, episodes: list[Rollout], iteration: int) -> tuple[list[Decision[Any, Any]], np.ndarray]:
-        """All kept decisions, and what each was worth."""
+        """All kept decisions, and their worth."""
         config, state = self.config, self.state
         rate = state.area_s / state.time_s if config.reinforce.differential and state.time_s else 0.0
         groups = []
@@ -275,7 +275,7 @@ class Training:
         return episode.outcome.end / 1000 if self.config.objective == "makespan" else episode.outcome.jct_s
 
     def _validate(self) -> dict[str, float]:
-        """Play the validation seeds; keep the weights if none were better."""
+        """Play the validation seeds; keep the weights if they are the best so far."""
         state = self.state
         found = self._validation(state.average)
         score = self.config.score(found, state.references[0])
@@ -298,7 +298,7 @@ class Training:
         )
 
     def _note(self, figures: Mapping[str, float]) -> None:
-        """A row of the curve, which is cut to the iterations before this one, and TensorBoard's."""
+        """Write a row of the curve, after rows of earlier iterations only, and TensorBoard's scalars."""
         path, iteration = self.folder / CURVE, self.state.iteration
         rows = path.read_text().splitlines() if path.exists() else []
         rows = [row for row in rows if msgspec.json.decode(row)["iteration"] < iteration]
@@ -313,7 +313,7 @@ class Training:
         return about | {f"most {what}": str(count) for what, count in self._most.items()}
 
     def _meet(self, decisions: Sequence[Decision[Any, Any]]) -> None:
-        """Remember what the network has been trained with."""
+        """Remember the largest observations in training."""
         for decision in decisions:
             for what, count in decision.graph.amounts().items():
                 self._most[what] = max(count, self._most.get(what, 0))
@@ -324,7 +324,7 @@ class Training:
         return self._network.adam(getattr(self.config, self.config.method).learning_rate)
 
     def _restored(self) -> torch.optim.Adam:
-        """As it was when the checkpoint was written."""
+        """The optimiser at the time of the checkpoint."""
         optimiser, moments = self._made(), self.state.moments
         for name, parameter in self._network.named().items():
             if f"{name}/exp_avg" in moments:

@@ -1,1 +1,1 @@
-"""What policies that learn share: what they see, how they are asked, and networks that answer, in numpy."""
+"""Parts of policies that learn: observations, the protocol of questions, and networks in numpy that answer."""

@@ -1,4 +1,4 @@
-"""Executor classes: which sizes of nodes there are to choose among (Decima, SIGCOMM'19, section 7.3)."""
+"""Executor classes: the sizes of nodes among which a policy chooses (Decima, SIGCOMM'19, section 7.3)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ if TYPE_CHECKING:
     from schedulers.core.resources import Vector
     from schedulers.core.state import NodeState
 
-#: Of more capacities than these none is a class: each node is then nearly one of its own.
+#: Largest number of executor classes. With more capacities than that nearly every node would be a class of its own.
 MOST: Final = 8
 
 
 class Classes(msgspec.Struct, frozen=True, eq=False):
-    """Nodes by capacity, the smallest class first.
-
-    parts: how large each class is beside the largest, by the resource of which it has least; in (0, 1].
-    of: by node its class.
-    """
+    """Nodes by capacity, the smallest class first."""
 
     parts: tuple[float, ...]
+    """Size of each class compared with the largest class, by the resource with the smallest share; in (0, 1]."""
     of: dict[str, int]
+    """Class of each node, by name."""
 
 
 def classes_of(nodes: Iterable[NodeState]) -> Classes | None:
-    """The classes of a cluster; None where there is nothing to choose among: one class, or more than MOST."""
+    """The classes of a cluster; None where there is no choice: one class, or more than MOST."""
     found: dict[Vector, list[str]] = {}
     for node in nodes:
         found.setdefault(tuple(node.spec.capacity), []).append(node.id)

@@ -1,9 +1,9 @@
-"""Policies that answer one question over and over: to which stage do these executors go, until its job has how many?
+"""Policies that answer one question again and again: to which stage do these executors go, until its job has how many?
 
-Decima's action (SIGCOMM'19, section 5.2) and when it is asked, as in the released simulator (decima-sim:spark_env):
-when the first executor of a stage without tasks to start is free, of all executors of that stage at once; each of them
-follows when its task ends. Executors may be sent to stages that are not open yet, if all tasks above are started or
-promised; they wait there.
+The action is Decima's (SIGCOMM'19, section 5.2), and the moments of asking are those of the released simulator
+(decima-sim:spark_env). When the first executor of a stage without tasks to start is free, the policy decides about all
+executors of the stage at once; each executor follows when its task ends. A policy may send executors to a stage before
+the stage opens, if all tasks above are started or promised; the executors wait there.
 """
 
 from __future__ import annotations
@@ -32,46 +32,48 @@ _Steps: TypeAlias = Generator[Suggestion, Outcome, None]
 
 
 class Given(NamedTuple):
-    """An answer: so many of the executors to this stage, new ones on these nodes (None: any)."""
+    """An answer: how many executors go to which stage."""
 
     place: Place
     executors: int
     among: frozenset[str] | None = None
+    """Nodes of new executors; None: any node."""
 
 
 class Dispatch(Policy, Remembers):
-    """Asks `choose` while there are executors to give and stages to give them to. asked: how often it has asked."""
+    """Asks `choose` while there are both executors to give and stages for them."""
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self.promises = Promises()
         self.observation = Observation(self.promises)
         self.asked = 0
+        """Number of questions so far."""
         self.batch: tuple[int, list[Place]] = (0, [])
-        """What is given at the moment: idle executors, or room for so many; those that still run, by stage."""
+        """Executors on offer: number of idle executors or of free places; the stage of each running executor."""
         self._classes: Classes | None = None
         self._nodes_changed = True  # since classes were looked for
 
     @abstractmethod
     def choose(self, graph: Graph, view: ClusterView) -> Action:
-        """Which valid row of which job, up to which of `candidates(least, executors)`, on which of `able`, if any.
+        """The action: a job, a valid row, a limit of `candidates(least, executors)`, and a class of `able`, if any.
 
-        Some row is valid.
+        The caller makes sure that some row is valid.
         """
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """Nodes that come and go may be of other executor classes."""
+        """Look for executor classes again when nodes come, go or change."""
         if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
             self._nodes_changed = True
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Keep promises, then ask for what is left to give."""
+        """Keep promises, then ask about the executors that are left."""
         if offer.job is not None:
             return serve_asked(offer)
         return self._divide(view, offer) if view.has_executors else self._fill(view, offer)
 
     def _catch_up(self, view: ClusterView) -> None:
-        """Forget promises that cannot be kept any more, and slots once there is something new to choose."""
+        """Forget promises without a chance, and slots once there is something new to choose."""
         news = False
         for name in view.changed():
             job = view.jobs.get(name)
@@ -83,14 +85,14 @@ class Dispatch(Policy, Remembers):
             self.promises.end_slots()
 
     def _look(self, view: ClusterView) -> None:
-        """See everything as it is now."""
+        """Bring the observation up to date."""
         self._catch_up(view)
         self.observation.refresh(view)
 
     # -- executors that outlive tasks -----------------------------------------------------------
 
     def _divide(self, view: ClusterView, offer: Offer) -> _Steps:
-        """Give executors that are there, then room for new ones."""
+        """Give idle executors, then room for new executors."""
         self._catch_up(view)
         free = yield from self._keep_promises(view)
         while free:
@@ -100,7 +102,7 @@ class Dispatch(Policy, Remembers):
         yield from self._bring(view, offer)
 
     def _keep_promises(self, view: ClusterView) -> Generator[Suggestion, Outcome, list[ContainerState]]:
-        """Let executors go where they were promised to go; returns those that nothing was promised of."""
+        """Let executors go to the stages of their promises; returns the executors without a promise."""
         free = []
         for container in view.idle():
             waits_for = self.promises.waiting.get(container.job, {}).get(container.id)
@@ -118,7 +120,7 @@ class Dispatch(Policy, Remembers):
         return free
 
     def _waits_on(self, job: JobState, index: int) -> bool:
-        """Whether a stage that an executor waits for will open, by what has started or is promised."""
+        """Whether a stage will open: all tasks of its parents have started or have executors promised."""
         promised = self.promises.to(job.id)
         return index not in job.open and all(
             job.stages[parent].waiting <= promised.get(parent, 0) for parent in job.spec.stages[index].above
@@ -127,7 +129,7 @@ class Dispatch(Policy, Remembers):
     def _send(
         self, view: ClusterView, container: ContainerState, target: Place
     ) -> Generator[Suggestion, Outcome, bool]:
-        """Let an idle executor serve a stage, now or when it opens; whether it does."""
+        """Let an idle executor serve a stage, now or when the stage opens. Returns whether the executor does."""
         job = view.jobs.get(target[0])
         if job is None or container.status != IDLE or not job.stages[target[1]].waiting:
             return False
@@ -143,7 +145,7 @@ class Dispatch(Policy, Remembers):
         return True
 
     def _give(self, view: ClusterView, batch: Sequence[ContainerState]) -> _Steps:
-        """Ask where idle executors of one job go, and with them those that still run on the same stages."""
+        """Ask where idle executors of one job go, together with executors that still run on the same stages."""
         idle, giver = list(batch), view.jobs[batch[0].job]
         running: list[Place] = []
         for index in dict.fromkeys(container.stage for container in batch):
@@ -227,7 +229,7 @@ class Dispatch(Policy, Remembers):
                 refused.add(place)
 
     def _serve_due(self, view: ClusterView, offer: Offer) -> _Steps:
-        """Stages that have waited so long that nodes are reserved for them when they are suggested."""
+        """Suggest the stages for which the core reserves nodes after a long wait."""
         if view.reserves:
             for job in list(view.waiting.values()):
                 for stage in job.open_stages():
@@ -241,7 +243,7 @@ class Dispatch(Policy, Remembers):
                 yield from self._fill_smallest(view, offer, (name, index), self.promises.to(name)[index])
 
     def _fill_smallest(self, view: ClusterView, offer: Offer, place: Place, count: int) -> _Steps:
-        """So many containers of a stage, on nodes of the smallest classes that have room."""
+        """Start `count` containers of a stage, on nodes of the smallest classes with room."""
         offered = self._offered(view, offer)
         if offered is None:
             yield Suggestion(*place, count=count)
@@ -253,9 +255,9 @@ class Dispatch(Policy, Remembers):
                 count -= (yield Suggestion(*place, count=min(count, room), among=among)).placed
 
     def _free(self, view: ClusterView) -> int:
-        """How many containers the room that is there, and that is free next, is good for, empty slots set aside."""
+        """Number of containers for which there is room now or next, empty slots set aside."""
         room = max(self._rooms(view, view.with_room()).values(), default=0)
-        here = elsewhere = 0  # empty slots for which there is room on nodes that are not on offer, or not yet
+        here = elsewhere = 0  # empty slots with room on nodes on offer, and without
         for name, index in self.promises.owed():
             empty = self.promises.to(name)[index]
             if view.nodes_fitting(view.jobs[name].stages[index]):
@@ -267,7 +269,7 @@ class Dispatch(Policy, Remembers):
     # -- what is asked --------------------------------------------------------------------------
 
     def _rooms(self, view: ClusterView, nodes: Sequence[NodeState]) -> dict[int, int]:
-        """By size of stages that may be chosen, how many new containers of it there is room for."""
+        """Room for new containers, by size of the stages that may be chosen."""
         rooms = {}
         for size, stage in self.observation.sizes(view).items():
             room = sum([node.room_for(stage) for node in nodes]) if view.admits(stage) else 0
@@ -276,7 +278,7 @@ class Dispatch(Policy, Remembers):
         return rooms
 
     def _offered(self, view: ClusterView, offer: Offer) -> Offered | None:
-        """The executor classes that new executors may be of; None where there is nothing to choose."""
+        """The executor classes of new executors; None where there is no choice."""
         if self._nodes_changed:
             self._nodes_changed, self._classes = False, classes_of(view.nodes.values())
         if self._classes is None or view.reserves:
@@ -286,7 +288,7 @@ class Dispatch(Policy, Remembers):
     def _choice(self, view: ClusterView, source: Source, classes: Offered | None = None) -> Given | None:
         """Ask: to which stage, and how many of these executors. None: there is nothing to choose from.
 
-        classes: those that new executors may be of.
+        classes: the executor classes of new executors.
         """
         sizes = self.observation.sizes(view)
         offered = source.sizes & sizes.keys()
@@ -295,7 +297,7 @@ class Dispatch(Policy, Remembers):
         asked, executors = source._replace(sizes=offered), executors_of(view, map(view.demand, sizes))
         graph = self.observation.graph(view, asked, executors, classes)
         if not _may_choose(graph):
-            # A job may hold more small executors than the cluster holds of those that may be given now.
+            # A job may hold more small executors than the cluster could hold of the size on offer now.
             most = max([job.least for job in graph.jobs if job.name in self.observation.choices], default=0)
             if most <= executors:
                 return None
@@ -315,7 +317,7 @@ class Dispatch(Policy, Remembers):
         return Given(place, self.given(graph, action), among)
 
     def given(self, graph: Graph, action: Action) -> int:
-        """How many of the executors that are asked about an action gives to its stage."""
+        """Number of executors on offer that an action gives to its stage."""
         job = graph.jobs[action.job]
         left = self.observation.sight(job.name).left[int(job.stages[action.row])]
         count = min(left, max(1, action.limit - job.least + 1), self.batch[0] + len(self.batch[1]))
@@ -325,11 +327,11 @@ class Dispatch(Policy, Remembers):
     # -- memory ---------------------------------------------------------------------------------
 
     def dump(self) -> Any:
-        """What was promised, and how often it has asked."""
+        """Promises, and the number of questions."""
         return {**self.promises.dump(), "asked": self.asked}
 
     def load(self, data: Any, view: ClusterView) -> None:
-        """What it sees follows from the state."""
+        """Take over a dump; the observation follows from the state."""
         self.promises.load(data, view.jobs)
         self.asked = data["asked"]
         self.observation.note(*view.jobs)

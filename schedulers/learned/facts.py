@@ -1,4 +1,4 @@
-"""What decision trees ask of jobs and stages that may be chosen, in seconds, tasks and executors."""
+"""Facts about jobs and stages for decision trees, in seconds, tasks and executors."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ STAGE_FACTS: Final = {
     "path_part": "the same as a part of the job's longest path",
     "known": "1: the time of its tasks is known, else 0",
 }
-#: All, in the order of columns.
+#: All facts, in the order of columns.
 FACTS: Final = {**JOB_FACTS, **STAGE_FACTS}
-#: Those that are 1 or 0.
+#: Facts with the values 1 and 0.
 FLAGS: Final = ("own", "open", "known")
 
 
 def of_jobs(graph: Graph) -> tuple[Ints, Doubles]:
-    """Indexes of jobs that have stages that may be chosen, in the order of the rule `priced`, and JOB_FACTS of them."""
+    """Indexes of jobs with stages to choose from, in the order of the rule `priced`, and their JOB_FACTS."""
     jobs = graph.jobs
     ordered, most = prices(graph)
     counts = np.array([len(job.valid) for job in jobs])
@@ -64,7 +64,7 @@ def of_jobs(graph: Graph) -> tuple[Ints, Doubles]:
 
 
 def of_stages(job: JobGraph) -> tuple[Ints, Doubles]:
-    """Rows of a job that may be chosen, open ones first, then the longest path, and STAGE_FACTS of them."""
+    """Valid rows of a job, open stages first, then by the longest path, and their STAGE_FACTS."""
     nodes, path = job.nodes.astype(float), 10 * paths(job)
     found = np.empty((len(nodes), len(STAGE_FACTS)))
     found[:, :4] = nodes[:, :4] * (200, 100, 10, 20)

@@ -1,4 +1,4 @@
-"""What the rule `priced` would do, for a network to look at: it learns where to do otherwise."""
+"""The answer of the rule `priced` as features of a network, which learns where to differ from the rule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from schedulers.learned.graph import Doubles, Floats, Graph
 from schedulers.learned.orders import choosable, first_by_prices, nearest, prices
 
-#: What a guided network is told of a job, beside JOB_FEATURES.
+#: Features of a job for a guided network, in addition to JOB_FEATURES.
 GUIDE_FEATURES: Final = (
     "chosen",  # 1: the rule would choose this job
     "turn",  # ln(1 + jobs before it in the rule's order) / 3
@@ -17,12 +17,12 @@ GUIDE_FEATURES: Final = (
     "limit",  # ln(the limit that the rule would say for it, if it may be chosen) / LOG_SCALE, else 0
 )
 LOG_SCALE: Final = 4.0
-#: Logarithms of limits that are less apart are of the same one.
+#: Logarithms of one limit differ by less than this.
 _SAME: Final = 1e-4
 
 
 def guide(graph: Graph) -> Floats:
-    """[jobs, len(GUIDE_FEATURES)]."""
+    """Features of all jobs: [jobs, len(GUIDE_FEATURES)]."""
     (order, most), may = prices(graph), choosable(graph)
     told = np.zeros((len(graph.jobs), len(GUIDE_FEATURES)), np.float32)
     told[first_by_prices(graph, order, most, may), 0] = 1
@@ -38,5 +38,5 @@ def guide(graph: Graph) -> Floats:
 
 
 def is_said(logs: Doubles, limit: float) -> Doubles:
-    """1 where a limit is the one that the rule would say. logs: of limits; limit: the feature of that name."""
+    """1 where a limit is the rule's. logs: logarithms of limits; limit: the feature `limit`."""
     return (np.abs(logs - LOG_SCALE * limit) < _SAME).astype(float)

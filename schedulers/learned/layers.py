@@ -12,7 +12,7 @@ from schedulers.learned.graph import Floats, Ints, JobGraph
 
 
 class Layer(NamedTuple):
-    """Places [low, high) of the table are of one height; their edges are [first, last) of `Layers.child`."""
+    """Places [low, high) of the table have one height; their edges are [first, last) of `Layers.child`."""
 
     low: int
     high: int
@@ -21,26 +21,30 @@ class Layer(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """Jobs' rows by height. A place is where a row has come to lie.
-
-    nodes: [n, features], in order of the rows. order: [n], the row at each place. place: [n], of each row. leaves: so
-    many places in front. child: [e], places, edges by their parent's place. parent: [e], places. starts: where in
-    `child` the edges of each parent begin. layers: above the leaves. ends: [jobs], one beyond each job's last row.
-    """
+    """Rows of several jobs, sorted by height into places."""
 
     nodes: Floats
+    """[n, features], in order of the rows."""
     order: Ints
+    """[n], the row at each place."""
     place: Ints
+    """[n], the place of each row."""
     leaves: int
+    """Number of leaves; their places come first."""
     child: Ints
+    """[e], place of each edge's child; edges are sorted by their parent's place."""
     parent: Ints
+    """[e], place of each edge's parent."""
     starts: Ints
+    """Index in `child` of the first edge of each parent."""
     layers: tuple[Layer, ...]
+    """The layers above the leaves, from the bottom."""
     ends: Ints
+    """[jobs], one beyond each job's last row."""
 
 
 def layers(jobs: Sequence[JobGraph]) -> Layers:
-    """One table of at least one job. What it says of a job does not hang on the others."""
+    """One table of at least one job. The entries of a job do not depend on the other jobs."""
     heights = np.concatenate([job.heights for job in jobs])
     ends = np.cumsum([len(job.heights) for job in jobs])
     begins = ends - [len(job.heights) for job in jobs]

@@ -1,6 +1,6 @@
-"""Decima's network, asked in numpy: scores for stages and limits (SIGCOMM'19, sections 5.1 and 5.2).
+"""Decima's network in numpy: scores for stages and limits (SIGCOMM'19, sections 5.1 and 5.2).
 
-Numbers are float64, so that a job's embedding is the same to the 15th digit whichever others were computed with it.
+Numbers are float64, so that a job's embedding agrees to the 15th digit, whichever jobs were computed together with it.
 """
 
 from __future__ import annotations
@@ -19,46 +19,50 @@ from schedulers.learned.weights import Architecture, Weights
 
 Part: TypeAlias = "tuple[tuple[Doubles, Doubles], ...]"
 
-#: Of the leaky ReLU between layers.
+#: Slope of the leaky ReLU between layers for negative numbers.
 SLOPE: Final = 0.2
-#: Limits are put to the network as logarithms over that of so many executors: what matters is how many times more.
+#: The network reads the logarithm of a limit divided by the logarithm of this number: ratios matter, not differences.
 LIMIT_SCALE: Final = 50
-#: Scores so near each other are equal: which is larger may hang on what else was computed with them.
+#: Scores this near each other count as equal: their order may depend on the jobs computed together with them.
 _EQUAL: Final = 1e-9
-#: So many jobs that are gone may be remembered beside those that live.
+#: Number of dead jobs that may be remembered in addition to the live jobs.
 _GONE: Final = 64
 
 
 class _Block(NamedTuple):
-    """What is kept of a job.
-
-    job: as it was. inner: [n], whether a stage hands on a message. below: [n, embedding], what its children's messages
-    bring to each stage. rows: [n, head], what its stages bring to the first layer that scores stages. limit: [head],
-    what it brings to the first that scores limits. term: [embedding], what it brings to the sum over jobs. summary:
-    [embedding], of its stages.
-    """
+    """Results kept for a job."""
 
     job: JobGraph
+    """The job at the time of the computation."""
     inner: Bools
+    """[n], whether a stage hands on a message."""
     below: Doubles
+    """[n, embedding], contribution of the children's messages to each stage."""
     rows: Doubles
+    """[n, head], contribution of each stage to the first layer of the stages' head."""
     limit: Doubles
+    """[head], contribution of the job to the first layer of the limits' head."""
     term: Doubles
+    """[embedding], contribution of the job to the sum over jobs."""
     summary: Doubles
+    """[embedding], sum over the job's stages, transformed."""
 
 
 class Scores(NamedTuple):
-    """What may be chosen and how good that looks. jobs, rows: [k], as in Action; stages: [k]; by job, then row."""
+    """Scores of the k valid stages, sorted by job, then row."""
 
     jobs: Ints
+    """[k], index in Graph.jobs."""
     rows: Ints
+    """[k], index in the job's rows."""
     stages: Doubles
+    """[k], the scores."""
 
 
 class Network:
-    """Keeps what it has computed of each job until the job has another version.
+    """Decima's network, with results of each job kept until the job's version changes.
 
-    One network serves one cluster: names and versions are those of one course of events.
+    One network serves one cluster: names and versions belong to one course of events.
     """
 
     def __init__(self, weights: Weights) -> None:
@@ -73,7 +77,7 @@ class Network:
         self._features: Doubles = np.zeros((0, 0))
 
     def _split_heads(self, wide: int) -> None:
-        """The first layer of each head by what it reads: what is the same for many is multiplied once."""
+        """Split the first layer of each head by its inputs: inputs shared by many rows are multiplied once."""
         (stage, self._stage_bias), *rest = self._parts["stage"]
         self._stage_rest: Part = tuple(rest)
         own = len(NODE_FEATURES) + wide
@@ -87,7 +91,7 @@ class Network:
         self.scores_classes = "class" in self._parts
 
     def scores(self, graph: Graph) -> Scores:
-        """Scores of all valid stages. They mean something beside each other only."""
+        """Scores of all valid stages. Only differences between scores have a meaning."""
         blocks = self._known(graph.jobs)
         terms = np.concatenate([block.term for block in blocks]).reshape(len(blocks), -1)
         world = self._apply("world", terms.sum(axis=0, keepdims=True))[0]
@@ -103,7 +107,7 @@ class Network:
         return Scores(jobs, rows - begins[jobs], scores)
 
     def limits(self, graph: Graph, job: int) -> tuple[tuple[int, ...], Doubles]:
-        """Limits that may be chosen for a job with a valid stage, and their scores. `scores` was asked before."""
+        """Limits to choose from for a job with a valid stage, and their scores. The call follows one of `scores`."""
         chosen = graph.jobs[job]
         limits = candidates(chosen.least, graph.executors)
         shared = self._blocks[chosen.name].limit + self._features[job] @ self._limit_features
@@ -112,9 +116,9 @@ class Network:
         return limits, scored(shared + values @ self._limit_value, self._limit_rest)
 
     def classes(self, graph: Graph, job: int, row: int) -> tuple[tuple[int, ...], Doubles]:
-        """Executor classes with room for a stage, and their scores: none without a choice, or of other weights.
+        """Executor classes with room for a stage, and their scores; none without a choice or a head for classes.
 
-        `scores` was asked before.
+        The call follows one of `scores`.
         """
         there = able(graph, job, row) if self.scores_classes else ()
         if not there:
@@ -134,7 +138,7 @@ class Network:
         return [known[job.name] for job in jobs]
 
     def _embed(self, jobs: Sequence[JobGraph]) -> None:
-        """All that is kept of jobs that are new or others than before."""
+        """Compute and keep the results of jobs that are new or have changed."""
         sizes = np.array([len(job.nodes) for job in jobs])
         ends = np.cumsum(sizes)
         begins = ends - sizes
@@ -151,7 +155,7 @@ class Network:
             self._blocks[job.name] = _Block(job, *kept)
 
     def _passed(self, jobs: Sequence[JobGraph], nodes: Floats, begins: Ints) -> tuple[list[Bools], list[Doubles]]:
-        """By job `inner` and `below`: as they were, unless anything that its messages are made of has changed."""
+        """By job `inner` and `below`: the kept arrays, unless an input of the job's messages has changed."""
         before, inner, below = map(list, zip(*map(self._kept, jobs), strict=True))
         differs = ((np.concatenate(before) != nodes) & self._is_passed).any(axis=1) & np.concatenate(inner)
         stale = np.logical_or.reduceat(differs, begins) | [found is None for found in below]
@@ -162,9 +166,9 @@ class Network:
         return inner, below
 
     def _kept(self, job: JobGraph) -> tuple[Floats, Bools, Doubles | None]:
-        """Of the stages that are left: nodes as they were, inner, below, None where that is not known.
+        """Nodes at the last computation, `inner` and `below` of the unfinished stages; `below` is None where unknown.
 
-        Stages that finish leave what is below others as it was, for none of those has them below.
+        A stage that finishes changes nothing below the unfinished stages, because none of them is its parent.
         """
         block = self._blocks.get(job.name)
         if block is None:
@@ -179,7 +183,7 @@ class Network:
         return block.job.nodes[left], _inner(job), block.below[left]
 
     def _pass(self, jobs: Sequence[JobGraph]) -> list[Doubles]:
-        """By job what reaches each stage: messages go from the leaves up, each stage hands on once."""
+        """By job the messages that reach each stage, from the leaves up; each stage hands on one message."""
         table = layers(jobs)
         embedded = self._apply("prepare", table.nodes[table.order][:, self._passes].astype(np.float64))
         below, messages = np.zeros_like(embedded), np.empty_like(embedded)
@@ -192,12 +196,12 @@ class Network:
         return np.split(below[table.place], table.ends[:-1])
 
     def _apply(self, part: str, values: Doubles) -> Doubles:
-        """A transform; the identity where the architecture is without."""
+        """A transform; the identity where the architecture has no such part."""
         return transformed(self._parts.get(part, ()), values)
 
 
 def parts_of(weights: Weights) -> dict[str, Part]:
-    """By part its layers: weights and biases."""
+    """Layers of each part: weights and biases."""
     parts: dict[str, Part] = {}
     for name, array in weights.arrays.items():
         part, _, kind = name.split(".")
@@ -208,7 +212,7 @@ def parts_of(weights: Weights) -> dict[str, Part]:
 
 
 def transformed(part: Part, values: Doubles) -> Doubles:
-    """All of a part's layers, each with its activation."""
+    """The output of all layers of a part, an activation after each."""
     for weight, bias in part:
         values = values.dot(weight)
         values += bias
@@ -223,9 +227,9 @@ def features_of(graph: Graph, *, guided: bool) -> Floats:
 
 
 def limit_features(limits: Sequence[int], features: Floats | Doubles, *, guided: bool) -> Doubles:
-    """[limits, 1], as they are put to the network; a guided one is told too which of them the rule would say.
+    """[limits, 1], inputs of the limits' head; [limits, 2] in a guided network, with 1 at the rule's limit.
 
-    features: of the job, as `features_of` it.
+    features: the job's row of `features_of`.
     """
     logs = np.log(limits)[:, None]
     values: Doubles = logs / math.log(LIMIT_SCALE)
@@ -247,7 +251,7 @@ def _inner(job: JobGraph) -> Bools:
 
 
 def scored(values: Doubles, rest: Part) -> Doubles:
-    """[k] scores from [k, head], what goes into the first layer's activation."""
+    """[k] scores from [k, head], the input of the first layer's activation."""
     for weight, bias in rest:
         values = np.maximum(values, values * SLOPE) @ weight
         values += bias
@@ -255,12 +259,12 @@ def scored(values: Doubles, rest: Part) -> Doubles:
 
 
 def log_probabilities(scores: Doubles) -> Doubles:
-    """[k]: of a choice with these scores."""
+    """[k]: log-probabilities of the choices with these scores."""
     shifted = scores - scores.max()
     chances: Doubles = shifted - np.log(np.exp(shifted).sum())
     return chances
 
 
 def best_of(scores: Doubles) -> int:
-    """The best, of equals the first."""
+    """Index of the best score; of equal scores the first."""
     return int(np.argmax(scores >= scores.max() - _EQUAL))

@@ -1,6 +1,6 @@
-"""Policies that answer one question over and over: of all stages whose tasks may be assigned, which is next?
+"""Policies that answer one question again and again: of all stages with tasks to assign, which stage is next?
 
-LACHESIS, section IV: which machine takes its tasks is no matter of theirs, but of the placement (DEFT).
+LACHESIS, section IV. The choice of machines is the placement's (DEFT).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class NextStage(Sequencing, NeedsEstimates):
 
     @abstractmethod
     def choose(self, choices: Choices, view: ClusterView) -> int:
-        """A valid row; there is one."""
+        """A valid row. The caller makes sure that some row is valid."""
 
     def contest(self, view: ClusterView) -> Contest:
         """See Sequencing."""
         return _Asked(self, view)
 
     def next_of(self, able: Mapping[str, Sequence[StageState]], view: ClusterView) -> tuple[JobState, StageState]:
-        """Ask. able: by job the stages that may be chosen; all has been looked at."""
+        """Ask. able: by job the stages to choose from. The observation is up to date."""
         sizes = {stage.size: stage.demand for stages in able.values() for stage in stages}
         choices = self.routes.choices(view, able, executors_of(view, sizes.values()))
         index, stage = choices.place(self.choose(choices, view))
@@ -71,12 +71,12 @@ class NextStage(Sequencing, NeedsEstimates):
                 return
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """With other nodes all ways are others."""
+        """Forget the lengths of ways when nodes change."""
         self.routes.lengths.observe(event)
 
 
 class _Asked(Contest):
-    """Who is next is asked each time."""
+    """A contest in which the policy is asked for each next stage."""
 
     def __init__(self, policy: NextStage, view: ClusterView) -> None:
         self._policy, self._view = policy, view
@@ -89,7 +89,7 @@ class _Asked(Contest):
         self._able[job.id] = stages
 
     def take(self) -> tuple[JobState, StageState] | None:
-        """See Contest. Of what was taken before, tasks have been assigned since."""
+        """See Contest. Tasks of the job taken before have been assigned since, so look at the job again."""
         if self._taken is not None:
             self._policy.routes.look(self._taken, self._view, self._policy.turns)
         if not self._able:

@@ -1,4 +1,4 @@
-"""The graph that a learned policy sees, from the state: one block per job, made anew when the job has changed."""
+"""The graph of a learned policy, from the state: one block per job, made again when the job changes."""
 
 from __future__ import annotations
 
@@ -23,37 +23,39 @@ _WIDTH: Final = 7  # of NODE_FEATURES
 
 
 class Source(NamedTuple):
-    """Executors to be given: how many, whose (job "": room for new ones), for tasks of which sizes.
-
-    refused: stages that could not be served with them.
-    """
+    """Executors on offer."""
 
     job: str
+    """Owner of the executors; "": room for new executors."""
     free: int
+    """Number of executors."""
     sizes: Set[int]
+    """Sizes of tasks for which the executors serve."""
     refused: Set[Place] = frozenset()
+    """Stages that these executors could not serve."""
 
 
 class Sight:
-    """One job as it is seen.
-
-    rows: unfinished stages. left: by stage, tasks to start that no executor is promised to. executors: of the job, with
-    those promised to it and without those promised away. amounts: the job's features `size` and `left`. work_ms,
-    path_ms: as in JobGraph. may_start: [rows], what may be chosen. sizes: of these, each with a stage.
-    """
+    """One job as the policy sees it."""
 
     def __init__(self, job: JobState) -> None:
         self.job = job
         self.rows: list[int] = []
+        """Unfinished stages."""
         self.left: list[int] = []
+        """By stage, tasks to start without a promised executor."""
         self.executors = 0
+        """Executors of the job, with those promised to the job and without those promised away."""
         self.may_start: Bools = np.zeros(0, bool)
+        """[rows], whether the policy may choose the stage."""
         self.sizes: dict[int, StageState] = {}
+        """Sizes of the stages to choose from, each with one stage."""
         self._flat: list[float] = []
         self.nodes: Floats = np.zeros((0, _WIDTH), np.float32)
         self.stages: Ints = np.zeros(0, np.intp)
         self.version = 0
         self.amounts = (0.0, 0.0)
+        """The features `size` and `left` of the job."""
         self.work_ms: float | None = -1.0  # of no job
         self.path_ms = 0.0
         specs = job.spec.stages
@@ -69,7 +71,7 @@ class Sight:
         return map(self.job.stages.__getitem__, compress(self.rows, self.may_start))
 
     def look(self, view: ClusterView, promised: Mapping[int, int], net: int, versions: count[int]) -> None:
-        """Make all of it anew. promised: by stage, executors. net: executors that other jobs have promised."""
+        """Look at the job. promised: executors by stage. net: executors promised by other jobs."""
         job = self.job
         states, name = job.stages, job.spec.id
         if job.size_ms != self.work_ms:
@@ -115,7 +117,7 @@ class Sight:
         self.amounts = _amount(job.size_ms), _amount(1e5 * float(self.nodes[:, 1].sum()))
 
     def _cut(self, rows: list[int]) -> None:
-        """Other stages are unfinished than before."""
+        """Cut stages, heights and edges to the unfinished stages."""
         self.rows, self.stages = rows, np.array(rows, np.intp)
         self.heights = self._heights[self.stages]
         row = np.full(len(self._heights), -1, np.intp)
@@ -138,7 +140,7 @@ def _heights(stages: tuple[Stage, ...]) -> list[int]:
 
 
 class Observation:
-    """All jobs as they are seen. Jobs whose state changes have to be named to `note`."""
+    """All jobs as the policy sees them. Every change of a job has to be told to `note`."""
 
     def __init__(self, promises: Promises) -> None:
         self._promises = promises
@@ -149,15 +151,15 @@ class Observation:
         """Jobs with stages that may be chosen, as far as only the jobs are concerned."""
 
     def note(self, *jobs: str) -> None:
-        """Something of these jobs has changed; some may be gone."""
+        """These jobs have changed; some may be gone."""
         self._stale.update(dict.fromkeys(jobs))
 
     def sight(self, job: str) -> Sight:
-        """A live job as it was when `refresh` was called last."""
+        """A live job at the last `refresh`."""
         return self._sights[job]
 
     def refresh(self, view: ClusterView) -> None:
-        """Look at all jobs that have changed, at all where estimates may change without the job."""
+        """Look at all changed jobs; at all jobs where estimates may change without the job."""
         self._stale |= self._promises.changed
         self._promises.changed.clear()
         for name in self._stale if view.estimates_stay else (*self._stale, *view.jobs):
@@ -175,15 +177,15 @@ class Observation:
         self._stale.clear()
 
     def sizes(self, view: ClusterView) -> dict[int, StageState]:
-        """The sizes of stages that may be chosen, each with such a stage. Executors of others would be released."""
+        """The sizes of stages to choose from, each with one stage. Executors of other sizes would be released."""
         active = list(view.active_sizes)
         found = {size: stage for sight in self.choices.values() for size, stage in sight.sizes.items()}
         return {size: stage for size, stage in found.items() if not active or size in active}
 
     def graph(self, view: ClusterView, source: Source, executors: int, offered: Offered | None = None) -> Graph:
-        """What is to be chosen from for these executors.
+        """The graph to choose from for these executors.
 
-        executors: of the whole cluster. offered: the classes of the nodes that new ones may be on.
+        executors: number in the whole cluster. offered: the classes of nodes for new executors.
         """
         concerned = {job for job, _ in source.refused}
         seen = {name: self._sights[name] for name in view.jobs if name in self._sights}
@@ -210,7 +212,7 @@ class Observation:
 
 
 class Offered:
-    """The executor classes of the nodes on offer. nodes: None for all."""
+    """The executor classes of the nodes on offer. nodes: None for all nodes."""
 
     def __init__(self, classes: Classes, nodes: Sequence[NodeState] | None) -> None:
         self.classes, self._nodes = classes, nodes
@@ -224,7 +226,7 @@ class Offered:
         return rooms
 
     def of(self, view: ClusterView, stage: StageState) -> list[int]:
-        """By class, for how many containers of a stage there is room now."""
+        """By class, number of containers of a stage for which there is room now."""
         found = self._known.get(stage.size)
         if found is None:
             found = self._known[stage.size] = [0] * len(self.classes.parts)

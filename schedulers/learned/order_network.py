@@ -1,11 +1,11 @@
-"""LACHESIS's network, asked in numpy: how good it would be if a stage were next (arXiv 2103.06980, section IV-B).
+"""LACHESIS's network in numpy: scores for the next stage (arXiv 2103.06980, section IV-B).
 
-    e' = g(sum of the children's e) + h(sum of what goes out along edges) + x        (equation 7)
+    e' = g(sum of the children's e) + h(sum of transfers along outgoing edges) + x        (equation 7)
 
-three times with the same g and h, where x is made of the stage's features. So what is said of a stage hangs on those
-below it, which are not assigned before it, and on their estimates: it is computed once for a job. Then come what is
-said of a job, from the mean over its stages that are left, and of all jobs, from the mean over these; means rather than
-sums, so that more jobs than in training are nothing new.
+three times with the same g and h, where x is a transform of the stage's features. The embedding e of a stage depends on
+the stages below, which are assigned later, and on their estimates, so embeddings are computed once for a job. A job's
+summary is made of the mean over its unassigned stages, and the summary of all jobs of the mean over jobs; means rather
+than sums, so that more jobs than in training lead to no numbers outside the range of training.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from schedulers.learned.network import parts_of, scored, transformed
 from schedulers.learned.routes import Choices, Route
 from schedulers.learned.weights import OrderSizes, Weights
 
-#: So many jobs that are gone may be remembered beside those that live.
+#: Number of dead jobs that may be remembered in addition to the live jobs.
 _GONE: Final = 64
 
 
 class _Known(NamedTuple):
-    """What is kept of a route. own: [stages, features + embedding]. terms: [stages, embedding], for its job's mean."""
+    """Results kept for a route."""
 
     route: Route
     own: Doubles
+    """[stages, features + embedding]."""
     terms: Doubles
+    """[stages, embedding], contributions to the job's mean."""
 
 
 class OrderNetwork:
-    """Keeps what it has computed of each job until its estimates are others. One network serves one cluster."""
+    """LACHESIS's network, with results of each job kept until its estimates change. One network serves one cluster."""
 
     def __init__(self, weights: Weights) -> None:
         assert isinstance(weights.architecture, OrderSizes)
@@ -40,7 +42,7 @@ class OrderNetwork:
         self._known: dict[str, _Known] = {}
 
     def scores(self, choices: Choices) -> Doubles:
-        """[valid rows]. They mean something beside each other only."""
+        """[valid rows]: scores. Only differences between scores have a meaning."""
         known = [self._of(route) for route in choices.routes]
         if len(self._known) > len(known) + _GONE:
             self._known = {each.route.name: each for each in known}
@@ -79,11 +81,11 @@ class OrderNetwork:
         return _Known(route, own, transformed(self._parts["row"], own))
 
 
-#: Which of a job's features says how long ways through it are beside those of others.
+#: Index of the job's feature for the length of ways through the job compared with other jobs.
 SCALE: Final = OrderSizes.jobs.index("scale")
 
 
 def stage_inputs(own: Doubles, features: Doubles, jobs: Doubles, world: Doubles) -> Doubles:
-    """[rows, inputs of the score]: its features as parts of its job's way and of the longest way, and all summaries."""
+    """[rows, inputs of the score]: features as parts of the job's way and of the longest way, and all summaries."""
     nodes = len(OrderSizes.nodes)
     return np.concatenate((own, own[:, :nodes] * features[:, SCALE : SCALE + 1], features, jobs, world), axis=1)

@@ -1,4 +1,4 @@
-"""Simple rules in the form of learned policies: to teach them, and to be held against them."""
+"""Simple rules in the form of learned policies, as teachers and for comparison."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from schedulers.core.policy import ClusterView
 from schedulers.learned.graph import Action, Graph, JobGraph
 from schedulers.learned.limits import candidates
 
-#: graph, view, how often was asked before -> what to do.
+#: Graph, view, number of earlier questions -> action.
 Rule: TypeAlias = Callable[[Graph, ClusterView, int], Action]
 #: Of `capped_sjf`: executors of a job of so many task ms, and how that number grows with its work.
 EXECUTORS: Final = 8.0
 UNIT_MS: Final = 5e5
 GROWTH: Final = 0.75
-#: Of `priced`, found on training seeds: what one more job behind costs, by the part of the cluster that is taken; the
-#: part of the longest path that comes on top of the work, where executors stay with jobs and where containers end with
-#: their tasks; from how many times its number on a job hands executors on.
+#: Of `priced`, found on training seeds: the price of one more job behind, per part of the cluster taken; the part of
+#: the longest path added to the work, where executors stay with jobs and where containers end with their tasks; the
+#: multiple of its number from which a job hands executors on.
 PRICE: Final = 3.0
 PATH: Final = 0.7
 PATH_OF_CONTAINERS: Final = 0.1
 ENOUGH: Final = 1.3
-#: How long tasks of a job take on up to so many executors, by what they take over all levels that were measured: the
-#: geometric mean over jobs of Decima's TPC-H profiles (decima-sim, which mixes two levels between them).
+#: Duration of a job's tasks on up to so many executors, compared with the mean over all measured levels: the geometric
+#: mean over jobs of Decima's TPC-H profiles (decima-sim mixes the two nearest levels).
 SLOWDOWNS: Final = (
     (1, 0.50), (2, 0.506), (3, 0.513), (4, 0.52), (5, 0.53), (9, 0.557), (10, 0.586), (19, 0.638), (20, 0.687),
     (39, 0.79), (40, 0.897), (49, 0.943), (math.inf, 0.99),
@@ -37,19 +37,19 @@ SLOWDOWNS: Final = (
 
 
 def capped_sjf(graph: Graph, view: ClusterView, asked: int) -> Action:
-    """As the policy `capped_sjf`: the least work first, up to a number of executors that grows with it."""
+    """As the policy `capped_sjf`: the least work first, up to a number of executors that grows with the work."""
     sizes = [view.jobs[job.name].size_ms for job in graph.jobs]
     works = [math.inf if size is None else size for size in sizes]
     return _partitioned(graph, sorted(range(len(works)), key=works.__getitem__), [most_of(size) for size in sizes])
 
 
 def most_of(size_ms: float | None) -> int:
-    """Up to how many executors `capped_sjf` serves a job first."""
+    """Number of executors up to which `capped_sjf` serves a job first."""
     return max(1, round(EXECUTORS * math.pow((UNIT_MS if size_ms is None else size_ms) / UNIT_MS, GROWTH)))
 
 
 def fair(graph: Graph, view: ClusterView, asked: int) -> Action:
-    """Decima's dynamic partition: as many for each job that has something to choose, first come first."""
+    """Decima's dynamic partition: equal numbers for all jobs with a stage to choose, in order of arrival."""
     sharing = sum([bool(job.valid.any()) for job in graph.jobs])
     return _partitioned(graph, range(len(graph.jobs)), [math.ceil(graph.executors / sharing)] * len(graph.jobs))
 
@@ -60,21 +60,21 @@ def priced(graph: Graph, view: ClusterView, asked: int) -> Action:
 
 
 def by_prices(graph: Graph, order: Sequence[int], most: list[int]) -> Action:
-    """What `priced` answers. order, most: as of `prices`."""
+    """The answer of `priced`. order, most: as `prices` returns them."""
     return _partitioned(graph, order, most, ENOUGH)
 
 
 def first_by_prices(graph: Graph, order: Sequence[int], most: list[int], may: Sequence[bool]) -> int:
-    """The job of that answer. may: as of `choosable`."""
+    """The job of the answer of `priced`. may: as `choosable` returns it."""
     return _served(graph, order, most, ENOUGH, may)[0]
 
 
 def prices(graph: Graph) -> tuple[list[int], list[int]]:
-    """In which order `priced` serves jobs, and by job up to how many executors: fewer, the more jobs are behind it.
+    """The order in which `priced` serves jobs, and the most executors of each job: fewer, the more jobs are behind.
 
-    On n executors a job takes about T(n): its work by n, slower the wider it is where executors outlive tasks, and a
-    part of its longest path. It is served up to the n with the least T(n) (1 + PRICE x jobs behind x n / executors),
-    the job first that has least of that if all are behind it, times the part of its work that is left.
+    On n executors a job takes about T(n): its work divided by n, slower for larger n where executors outlive tasks,
+    and a part of its longest path. A job is served up to the n with the least T(n) (1 + PRICE x jobs behind x n /
+    executors). First comes the job with the least such value when all jobs are behind, times the part of its work left.
     """
     works = np.array([UNIT_MS if job.work_ms is None else job.work_ms for job in graph.jobs])
     longest = np.array([job.path_ms for job in graph.jobs])
@@ -94,15 +94,15 @@ def prices(graph: Graph) -> tuple[list[int], list[int]]:
 
 @lru_cache
 def slowdowns(executors: int) -> NDArray[np.float64]:
-    """[executors], how slow tasks are on 1 to so many of them."""
+    """[executors], slowdown of tasks on 1 to so many executors."""
     levels, found = zip(*SLOWDOWNS, strict=True)
     return np.array(found)[np.searchsorted(levels, np.arange(1, executors + 1))]
 
 
 def proportional(graph: Graph, view: ClusterView, asked: int) -> Action:
-    """As many executors for each job as it has of the work that is left; who has least of its number first.
+    """Executors in proportion to each job's work left; first comes the job with the least part of its number.
 
-    What ends last decides when all is over, so that this is good for the makespan.
+    The last job to end decides the makespan, so the rule is good for the makespan.
     """
     left = np.exp([2.0 * float(job.features[5]) for job in graph.jobs])
     most = np.maximum(1, np.ceil(graph.executors * left / left.sum())).astype(int).tolist()
@@ -128,9 +128,9 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 def _partitioned(graph: Graph, order: Iterable[int], most: list[int], enough: float = math.inf) -> Action:
-    """Executors stay in their job, then go to the first job below its number, then to the first at all.
+    """Executors stay in their job, then go to the first job below its number, then to the first job at all.
 
-    enough: they do not stay if their job has more than so many times its number, and is not the first.
+    enough: executors leave a job with more than so many times its number, unless the job is the first.
     """
     index, limit = _served(graph, order, most, enough, choosable(graph))
     return Action(index, critical(graph.jobs[index]), limit)
@@ -151,7 +151,7 @@ def _served(
 
 
 def choosable(graph: Graph) -> list[bool]:
-    """By job whether any of its stages may be chosen."""
+    """By job whether any stage may be chosen."""
     sizes = np.array([len(job.valid) for job in graph.jobs])
     valid = np.concatenate([job.valid for job in graph.jobs])
     may: list[bool] = np.logical_or.reduceat(valid, np.cumsum(sizes) - sizes).tolist()
@@ -160,7 +160,7 @@ def choosable(graph: Graph) -> list[bool]:
 
 @lru_cache(maxsize=1 << 14)
 def nearest(least: int, executors: int, limit: int) -> int:
-    """The candidate that is least off, as a ratio."""
+    """The candidate with the ratio to the limit nearest to 1."""
     return min(candidates(least, executors), key=lambda given: abs(math.log(given / limit)))
 
 

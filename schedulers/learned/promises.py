@@ -1,9 +1,9 @@
-"""Which stage an executor goes to when it is free: said before it is, or while the stage is not open yet.
+"""Promises of executors to stages, made before the executor is free or before the stage opens.
 
-Decima's commitments (decima-sim:executor_commit.py). An executor of a stage without tasks to start is promised ahead;
-one that has come to a job, or stays in it, for a stage that is not open waits there for it. Where a container ends with
-its task, a stage has a number of slots instead: as long as tasks wait in it the next one has the room of one that ends,
-until there is something new to choose.
+Promises are Decima's commitments (decima-sim:executor_commit.py). An executor of a stage without tasks to start is
+promised ahead. An executor in a job whose target stage is not open waits in the job. Where a container ends with its
+task, a stage has a number of slots instead: while tasks of the stage wait, the next task takes the room of a task that
+ends, until there is something new to choose.
 """
 
 from __future__ import annotations
@@ -23,45 +23,43 @@ _NONE: Final[Mapping[int, int]] = {}
 
 
 class Promises:
-    """All promises of one cluster.
-
-    given: by the stage whose executors were promised, to which stages how many of them go, in this order.
-    waiting: by job, the executors that wait in it, or are on their way to do so, each with its stage.
-    slots: by job, where containers end with their tasks, how many of them its stages are to have at once.
-    opened: by job, there, the stages with tasks that could start when it was looked at last.
-    """
+    """All promises of one cluster."""
 
     def __init__(self) -> None:
         self.given: dict[Place, dict[Place, int]] = {}
+        """By stage that gives executors: target stages in order, each with the number of executors."""
         self.waiting: dict[str, dict[int, int]] = {}
+        """By job: executors that wait in the job, or are on their way, each with the stage to open."""
         self.slots: dict[str, dict[int, int]] = {}
+        """By job, where containers end with their tasks: by stage the containers to have at once."""
         self.opened: dict[str, list[int]] = {}
+        """By job, where containers end with their tasks: open stages at the last look."""
         self.changed: dict[str, None] = {}
-        """Jobs with more or fewer promises than when somebody cleared this."""
+        """Jobs whose promises have changed since the observation cleared this mapping."""
         self._to: dict[str, Counter[int]] = {}
         self._net: Counter[str] = Counter()
         self._ending: dict[str, int] = {}
 
     def to(self, job: str) -> Mapping[int, int]:
-        """By stage of the job, how many executors are promised to it, waiting ones included, or slots are empty."""
+        """By stage of the job, number of promised executors, waiting executors included, or of empty slots."""
         return self._to.get(job, _NONE)
 
     def net(self, job: str) -> int:
-        """How many more executors the job will have by promises between jobs and empty slots; below 0: fewer."""
+        """Change of the job's number of executors by promises between jobs and empty slots."""
         return self._net[job] + sum(self._to[job].values()) if job in self.slots else self._net[job]
 
     def promised(self, source: Place) -> int:
-        """How many executors of a stage are promised."""
+        """Number of executors of a stage that are promised."""
         return sum(self.given.get(source, {}).values())
 
     def promise(self, source: Place, target: Place, count: int) -> None:
-        """So many more executors of the one stage go to the other."""
+        """Promise `count` more executors of one stage to another stage."""
         given = self.given.setdefault(source, {})
         given[target] = given.get(target, 0) + count
         self._count(source, target, count)
 
     def take(self, source: Place) -> Place | None:
-        """Where the next executor of a stage goes; that promise is kept, or void. None: nothing was promised."""
+        """Take the promise of a stage's next executor and return the target; None: nothing was promised."""
         given = self.given.get(source)
         if not given:
             return None
@@ -70,7 +68,7 @@ class Promises:
         return target
 
     def trim(self, source: Place, most: int) -> None:
-        """No more executors of a stage can keep promises; the last promises are void."""
+        """Keep promises of at most `most` executors of a stage; the last promises are void."""
         over = self.promised(source) - most
         while over > 0:
             target = next(reversed(self.given[source]))
@@ -85,7 +83,7 @@ class Promises:
         self.changed[job] = None
 
     def leave(self, job: str, container: int) -> None:
-        """It waits no longer."""
+        """An executor waits no longer."""
         waiting = self.waiting[job]
         self._to[job][waiting.pop(container)] -= 1
         self.changed[job] = None
@@ -93,13 +91,13 @@ class Promises:
             del self.waiting[job]
 
     def let(self, job: JobState, stage: int, slots: int) -> None:
-        """A stage is to have so many more containers than it has, or has slots for."""
+        """Give a stage `slots` more containers than the stage has, or has slots for."""
         had = self.slots.setdefault(job.id, {})
         had[stage] = max(had.get(stage, 0), job.stages[stage].running) + slots
         self._look_at_slots(job.id, job)
 
     def is_news(self, name: str, job: JobState | None) -> bool:
-        """Whether a stage of the job may start tasks that could not when this was asked last. job: None: it is gone."""
+        """Whether a stage of the job has opened since the last call. job: None when the job is gone."""
         was = self.opened.pop(name, [])
         if job is None:
             return False
@@ -107,7 +105,7 @@ class Promises:
         return not set(job.open).issubset(was)
 
     def end_slots(self) -> None:
-        """No stage has slots any more; what runs in them goes on."""
+        """Take all slots away; running containers go on."""
         for name in self.slots:
             self._to.pop(name, None)
             self._ending.pop(name, None)
@@ -119,11 +117,11 @@ class Promises:
         return [(job, stage) for job in self.slots for stage in self.to(job)]
 
     def ending(self) -> int:
-        """How many containers run in stages without tasks to start of which one has ended: their room is free next."""
+        """Number of containers whose room is free next: no task of the stage waits, and one container has ended."""
         return sum(self._ending.values())
 
     def check(self, name: str, job: JobState | None, view: ClusterView) -> None:
-        """A job has changed: forget what can be no more. job: None when it is gone."""
+        """A job has changed: forget promises without a chance. job: None when the job is gone."""
         for container in list(self.waiting.get(name, ())):
             if job is None or not self._waits(view.containers.get(container), name):
                 self.leave(name, container)
@@ -148,7 +146,7 @@ class Promises:
             self._ending.pop(name, None)
 
     def _look_at_slots(self, name: str, job: JobState) -> None:
-        """See which slots of a job are empty, and whose room will be free."""
+        """Count the empty slots of a job, and the containers whose room is free next."""
         empty, ending = Counter[int](), 0
         for index, most in self.slots[name].items():
             stage = job.stages[index]
@@ -164,7 +162,7 @@ class Promises:
         return container is not None and container.job == job and container.status in (IDLE, MOVING)
 
     def _idle(self, source: Place, view: ClusterView) -> int:
-        """How many executors are idle that ran a task of this stage last, and wait for no other."""
+        """Number of idle executors with their last task in this stage and without a stage to wait for."""
         waiting = self.waiting.get(source[0], _NONE)
         return sum((there.job, there.stage) == source and there.id not in waiting for there in view.idle())
 
@@ -187,7 +185,7 @@ class Promises:
     # -- memory ---------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
-        """All of them, as plain data."""
+        """All promises as plain data."""
         return {
             "given": [[*source, *to, n] for source, given in self.given.items() for to, n in given.items()],
             "waiting": [[job, *entry] for job, waiting in self.waiting.items() for entry in waiting.items()],
@@ -196,7 +194,7 @@ class Promises:
         }
 
     def load(self, data: Any, jobs: Mapping[str, JobState]) -> None:
-        """Takes over what `dump` returned. jobs: the live ones."""
+        """Take over a dump. jobs: the live jobs."""
         for job, stage, to_job, to_stage, count in data["given"]:
             self.promise((job, stage), (to_job, to_stage), count)
         for job, container, stage in data["waiting"]:

@@ -1,7 +1,7 @@
-"""What a policy sees that says which stage is next: ways through jobs, and what is left of them (LACHESIS, IV-B).
+"""The observation of a policy that names the next stage: ways through jobs, and the work left (LACHESIS, IV-B).
 
-What follows from a job's DAG and its estimates stays as long as these do. What changes with every task that is
-assigned are a few numbers a job, and which of its stages are left.
+Results of a job's DAG and its estimates hold until the DAG or the estimates change. Every assigned task changes only a
+few numbers of the job, and the set of its stages left.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView
     from schedulers.core.state import JobState, StageState
 
-#: What is known of a stage, in this order; times as parts of the longest way through its job.
+#: Features of a stage, in order; times as parts of the longest way through the job.
 ROUTE_FEATURES: Final = (
     "time",  # of one of its tasks at the mean speed
     "in",  # the mean over parents of what a task of theirs hands to one of its own
@@ -30,7 +30,7 @@ ROUTE_FEATURES: Final = (
     "down",  # downward rank: the longest way from the beginning
     "tasks",  # ln(1 + tasks) / 5
 )
-#: What is known of a job at the moment; the way that is left is the longest upward rank of what is not assigned.
+#: Features of a job at the moment; the way left is the longest upward rank of an unassigned stage.
 LEFT_FEATURES: Final = (
     "tasks",  # ln(1 + tasks not assigned) / 5
     "share",  # its work not assigned by that of the job with the most
@@ -46,35 +46,39 @@ _LEAST: Final = 1.0
 
 
 class Route(msgspec.Struct, frozen=True, eq=False):
-    """A job's DAG. nodes: [stages, len(ROUTE_FEATURES)]. edges: [e, 2], parent and child. moves: [e], as the times."""
+    """A job's DAG."""
 
     name: str
     nodes: Floats
+    """[stages, len(ROUTE_FEATURES)]."""
     edges: Ints
+    """[e, 2], parent and child."""
     moves: Floats
+    """[e], transfer times as parts of the longest way."""
 
 
 class Choices(msgspec.Struct, frozen=True, eq=False):
-    """What is to be chosen from.
-
-    routes: of the jobs with stages that are not assigned, in order of submission; the stages of all of them, one job
-    behind the other, are rows. features: [jobs, len(LEFT_FEATURES)]. left: [rows], not assigned. valid: [rows], what
-    may be chosen. longest_ms: the longest way left. executors: of the cluster.
-    """
+    """The stages of all jobs with unassigned stages. Rows are the stages of all routes, one route behind the other."""
 
     routes: tuple[Route, ...]
+    """One route per job, in order of submission."""
     features: Floats
+    """[jobs, len(LEFT_FEATURES)]."""
     left: Bools
+    """[rows], whether tasks of the stage are unassigned."""
     valid: Bools
+    """[rows], whether the policy may choose the stage."""
     longest_ms: float
+    """The longest way left."""
     executors: int
+    """Number of executors in the cluster."""
 
     def amounts(self) -> dict[str, int]:
-        """How much there is, of what a network may have been trained with less of."""
+        """Sizes of the observation, for the comparison with those of training."""
         return amounts([len(route.nodes) for route in self.routes], self.executors)
 
     def place(self, row: int) -> tuple[int, int]:
-        """Job, as an index of `routes`, and stage of a row."""
+        """Index of the route, and index of the stage, of a row. Raises IndexError beyond the last row."""
         for job, route in enumerate(self.routes):
             if row < len(route.nodes):
                 return job, row
@@ -83,7 +87,7 @@ class Choices(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Sight:
-    """A job as it is seen. lengths: what its route is of. up, work: per stage, ms. counts: tasks not assigned."""
+    """A job as the policy sees it. lengths: source of the route. up, work: per stage, ms. counts: unassigned tasks."""
 
     def __init__(self, job: JobState) -> None:
         self.job, self.submitted = job, job.submitted
@@ -92,7 +96,7 @@ class _Sight:
         self.size_ms: float | None = None
 
     def look(self, lengths: tuple[list[float], list[Transfer]], counts: list[int]) -> None:
-        """See what it is now."""
+        """Look at the job again."""
         times, edges = lengths
         if lengths is not self.lengths:
             self.lengths, self.size_ms = lengths, self.job.size_ms
@@ -123,7 +127,7 @@ def _route(job: JobState, times: Sequence[float], edges: Sequence[Transfer], up:
 
 
 class Routes:
-    """All jobs as they are seen. turns: see Sequencing."""
+    """All jobs as the policy sees them. turns: see Sequencing."""
 
     def __init__(self) -> None:
         self.lengths = Lengths()
@@ -149,7 +153,7 @@ class Routes:
             sight.look(self.lengths.of(job, view), counts)
 
     def choices(self, view: ClusterView, able: Mapping[str, Sequence[StageState]], executors: int) -> Choices:
-        """What there is, as it was seen last. able: by job the stages that may be chosen."""
+        """The choices at the last look. able: by job the stages to choose from."""
         seen = [sight for sight in map(self._sights.__getitem__, view.jobs) if sight.tasks]
         works = np.array([sight.work_left for sight in seen])
         ways = np.array([sight.way for sight in seen])

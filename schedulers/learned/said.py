@@ -1,4 +1,4 @@
-"""What a learned policy says of its choices, for explanations."""
+"""Sentences of a learned policy about its choices, for explanations."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """What was chosen last for a job. other: who came second, None where there was nobody; more: what else is said."""
+    """The last choice for a job."""
 
     stage: str
     score: float
     other: str | None
+    """The stage with the second-best score; None without a second stage."""
     other_score: float
     more: str = ""
+    """Further words."""
 
     def __str__(self) -> str:
         how = f"scored {self.score:.1f} against {self.other_score:.1f} for {self.other}" if self.other else "was alone"
@@ -29,11 +31,11 @@ class Choice(NamedTuple):
 
 
 class Sayings:
-    """By job what was said when it was chosen last."""
+    """The last choice for each job."""
 
     def __init__(self, weights: Weights) -> None:
         self._most = weights.most
-        self._choices: dict[str, tuple[int, Choice]] = {}  # and when that was
+        self._choices: dict[str, tuple[int, Choice]] = {}  # with the time of the choice
 
     def about(self, job: str) -> dict[str, Any]:
         """See Policy.about."""
@@ -48,11 +50,11 @@ class Sayings:
         amounts: Callable[[], Mapping[str, int]],
         more: str = "",
     ) -> None:
-        """A stage was chosen; jobs that are long gone are forgotten.
+        """Remember a choice; forget jobs gone long ago.
 
-        scores: of all that might have been chosen; best: the index of what was. place: of an index the job and the
-        stage. amounts: how much there was to choose from. Of choices in one instant the last one counts in which there
-        were others. Where there is more to choose from than the network was trained with, that is said once.
+        scores: of all valid stages; best: index of the chosen stage. place: job and stage of an index. amounts: sizes
+        of the observation. Of several choices in one instant the last choice with an alternative counts. The first
+        observation larger than all of training is mentioned once.
         """
         job, stage = place(best)
         choice = Choice(_name(view, job, stage), float(scores[best]), None, 0.0, more)

@@ -1,4 +1,4 @@
-"""Networks and trees by name: those that come with the program, and those that a shell has read from files."""
+"""Networks and trees by name: those of the package, and those read by a shell from files."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from schedulers.learned import tree
 from schedulers.learned.tree import Trees
 from schedulers.learned.weights import Architecture, Weights, unpack
 
-#: What files of weights, and of trees, are called behind their name.
+#: Suffixes of files of weights and of trees.
 SUFFIX: Final = ".safetensors"
 TREE: Final = ".yaml"
-#: Come with the program: Decima's for the mean JCT, where executors stay with jobs and where containers end with tasks,
-#: and for the makespan, LACHESIS's; Decima's as trees.
+#: Weights in the package: Decima's for the mean JCT, where executors stay with jobs and where containers end with
+#: tasks, Decima's for the makespan, and LACHESIS's; and Decima's as trees.
 SHIPPED: Final = ("decima", "containers", "makespan", "lachesis")
 SHIPPED_TREES: Final = ("distilled",)
 _SHIPPED: Final = {name + SUFFIX for name in SHIPPED} | {name + TREE for name in SHIPPED_TREES}
 
-#: By name with what is behind it: the file, and what it held.
+#: By full name the file and its content.
 _SHELF: Final[dict[str, tuple[str, Any]]] = {}
 
 
 def put(name: str, data: bytes, file: str, suffix: str = SUFFIX) -> None:
-    """Make what a file holds known by name; again the same file replaces it. Raises InvalidWeights or InvalidTree."""
+    """Register a file's content by name; the same file may be read again. Raises InvalidWeights or InvalidTree."""
     what, wrong = ("weights", InvalidWeights) if suffix == SUFFIX else ("trees", InvalidTree)
     other = "the program" if name + suffix in _SHIPPED else _SHELF.get(name + suffix, (file,))[0]
     if other != file:
@@ -33,7 +33,7 @@ def put(name: str, data: bytes, file: str, suffix: str = SUFFIX) -> None:
 
 
 def take(name: str, kind: str = Architecture.kind) -> Weights:
-    """Raises InvalidParameters for weights that nobody has put there, and for those of another kind of network."""
+    """Weights by name. Raises InvalidParameters for an unknown name, and for weights of another kind of network."""
     found: Weights = _taken(name, SUFFIX, "weights")
     if (other := found.architecture.kind) != kind:
         raise InvalidParameters(f"weights '{name}' are a network of '{other}'; '{kind}' needs one of its own")
@@ -41,7 +41,7 @@ def take(name: str, kind: str = Architecture.kind) -> Weights:
 
 
 def trees(name: str) -> Trees:
-    """Raises InvalidParameters for trees that nobody has put there."""
+    """Trees by name. Raises InvalidParameters for an unknown name."""
     found: Trees = _taken(name, TREE, "trees")
     return found
 

@@ -1,4 +1,4 @@
-"""Simple rules that say which stage is next: to teach policies that learn it, and to be held against them."""
+"""Simple rules for the next stage, as teachers of policies that learn, and for comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedulers.core import keyed
 from schedulers.core.policy import ClusterView
 from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES, Choices
 
-#: choices, view, how often was asked before -> a valid row.
+#: Choices, view, number of earlier questions -> a valid row.
 StageRule: TypeAlias = Callable[[Choices, ClusterView, int], int]
 _UP: Final = ROUTE_FEATURES.index("up")
 _SCALE: Final = LEFT_FEATURES.index("scale")
@@ -23,7 +23,7 @@ def rank_up(choices: Choices, view: ClusterView, asked: int) -> int:
 
 
 def longest_job(choices: Choices, view: ClusterView, asked: int) -> int:
-    """The job with the longest way through it, of all that it ever had; in it the longest way to the end."""
+    """The job with the longest way, finished stages included; in the job the stage with the longest way to the end."""
     return _best(choices, _of_jobs(choices, _SCALE) + 1e-3 * ups(choices))
 
 

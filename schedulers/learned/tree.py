@@ -1,8 +1,8 @@
-"""Decision trees as text that people can read and patch, in Decima's place (Hu et al., arXiv 2405.19131).
+"""Decision trees as text for people to read and patch, in place of Decima's network (Hu et al., arXiv 2405.19131).
 
-A file has three: `job` scores jobs, and the best is taken; `stage` scores its stages likewise; `limit` says how many
-executors the job may have then. A tree is a number (as a limit also `all`: every executor), or a branch,
-{if: FACT <= NUMBER, then: tree, else: tree}.
+A file has three trees: `job` scores jobs, and the best job is taken; `stage` scores the job's stages in the same way;
+`limit` says how many executors the job may have then. A tree is a number (as a limit also `all`: every executor), or a
+branch, {if: FACT <= NUMBER, then: tree, else: tree}.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from schedulers.learned.facts import FACTS, FLAGS
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.limits import candidates
 
-#: As many questions there may be, one below the other and in all.
+#: Largest numbers of questions, one below another and in all.
 _LEVELS: Final = 64
 _QUESTIONS: Final = 10_000
 _NAMES: Final = tuple(FACTS)
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """fact: index in FACTS; then: the tree where it is at most `most`, else `other`."""
+    """A question about one fact."""
 
     fact: int
+    """Index in FACTS."""
     most: float
     then: Tree
+    """Where the fact is at most `most`."""
     other: Tree
+    """Where the fact is larger."""
 
 
 #: A tree; a number is a leaf.
@@ -40,16 +43,17 @@ Tree: TypeAlias = Branch | float
 
 
 class Trees(NamedTuple):
-    """What a file holds. about: what it says of itself."""
+    """The content of a file."""
 
     job: Tree
     stage: Tree
     limit: Tree
     about: str = ""
+    """Comment at the top of the file."""
 
 
 def reasons(tree: Tree, row: Doubles) -> list[str]:
-    """What was asked on the way to this row's leaf and how it was answered; the narrowest answer for each fact."""
+    """Questions on the way to this row's leaf, with the answers; the narrowest answer for each fact."""
     below: dict[int, float] = {}
     above: dict[int, float] = {}
     asked: dict[int, None] = {}
@@ -73,20 +77,20 @@ def reasons(tree: Tree, row: Doubles) -> list[str]:
 
 
 class Answer(NamedTuple):
-    """What trees chose, and FACTS of that job and stage."""
+    """The choice of trees, and the FACTS of the chosen job and stage."""
 
     action: Action
     facts: Doubles
 
 
 class Decider:
-    """Answers by trees. The best scores are taken; of equals the first in the order of `of_jobs` and `of_stages`."""
+    """Decides by trees. The best scores win; of equal scores the first in the order of `of_jobs` and `of_stages`."""
 
     def __init__(self, trees: Trees) -> None:
         self.trees = trees
 
     def choose(self, graph: Graph) -> Answer:
-        """The job, its stage, and the limit: of those that may be chosen the largest that is not above the tree's."""
+        """The job, its stage, and the limit: the largest candidate not above the tree's limit."""
         jobs, of_jobs = facts.of_jobs(graph)
         first = _best(self.trees.job, of_jobs)
         job = int(jobs[first])
@@ -97,20 +101,20 @@ class Decider:
 
 
 def _best(tree: Tree, rows: Doubles) -> int:
-    """The one of [rows, facts] with the highest value, the first of equals."""
-    # Plain numbers: for the few rows of most decisions that is several times as fast as the tree as arrays.
+    """Index of the row of [rows, facts] with the highest value; of equal values the first."""
+    # Plain numbers: for the few rows of most decisions this is several times as fast as walking all rows in numpy.
     values = [value(tree, row) for row in rows.tolist()]
     return values.index(max(values))
 
 
 def _limited(graph: Graph, job: int, wanted: float) -> int:
-    """The largest limit for the job that may be chosen and is not above the wanted one, else the least."""
+    """The largest candidate for the job not above the wanted limit, else the least candidate."""
     least, *above = candidates(graph.jobs[job].least, graph.executors)
     return max((each for each in above if each <= wanted), default=least)
 
 
 def value(tree: Tree, row: Doubles | Sequence[float]) -> float:
-    """Of this row's leaf."""
+    """The number at the leaf of this row."""
     while isinstance(tree, Branch):
         tree = tree.then if row[tree.fact] <= tree.most else tree.other
     return tree
@@ -120,7 +124,7 @@ def value(tree: Tree, row: Doubles | Sequence[float]) -> float:
 
 
 def write(trees: Trees) -> str:
-    """The file, with what each fact means in front."""
+    """The file's text, with the meaning of each fact at the top."""
     lines = [f"# {line}" for line in trees.about.splitlines()]
     for what, known in (("a job", facts.JOB_FACTS), ("a stage of the chosen job, beside these", facts.STAGE_FACTS)):
         lines += ["#", f"# What may be asked of {what}:", *(f"#   {name}: {means}" for name, means in known.items())]
@@ -152,7 +156,7 @@ def _lines(tree: Tree, shown: Callable[[float], str], indent: str = "  ") -> Ite
 
 
 def read(text: str | bytes, file: str) -> Trees:
-    """The trees of a file; file: what messages call it. Raises InvalidTree with the line."""
+    """The trees of a file; file: its name in messages. Raises InvalidTree with the line."""
     import yaml
 
     try:
@@ -181,7 +185,7 @@ class _Reader:
         return InvalidTree(f"{self._file}:{node.start_mark.line + 1}: {message}")
 
     def keys(self, node: Any, wanted: tuple[str, ...], what: str) -> dict[str, Any]:
-        """The values of a mapping with these keys and no others."""
+        """The values of a mapping with exactly these keys."""
         if node.id != "mapping":
             raise self._wrong(node, f"expected {what}, with {', '.join(wanted)}")
         found: dict[str, Any] = {}
@@ -196,7 +200,7 @@ class _Reader:
         return found
 
     def tree(self, node: Any, leaf: Callable[[Any], float], known: int, levels: int = _LEVELS) -> Tree:
-        """A tree whose leaves are read by `leaf`. known: how many of FACTS it may ask for."""
+        """A tree with leaves read by `leaf`. known: number of FACTS that the tree may use."""
         if node.id == "scalar":
             return leaf(node)
         self._left -= 1
@@ -217,7 +221,7 @@ class _Reader:
         return _NAMES.index(words[0]), self._number(node, words[2], "a number")
 
     def score(self, node: Any) -> float:
-        """A leaf of `stage`."""
+        """A leaf of `job` or `stage`."""
         return self._number(node, node.value, "a score or a branch")
 
     def limit(self, node: Any) -> float:

@@ -26,28 +26,30 @@ _PICKLES: Final = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Sizes of a network.
+    """Sizes of a network."""
 
-    embedding: how wide what is said of a stage, a job and all jobs is. hidden: layers of the transforms; heads: of
-    those that score.
-    """
-
-    #: What the policy is called whose network it is; what it reads of stages and jobs; its parts that score.
     kind: ClassVar[str] = ""
+    """Name of the policy of the network."""
     nodes: ClassVar[tuple[str, ...]] = ()
+    """Features of a stage."""
     jobs: ClassVar[tuple[str, ...]] = ()
+    """Features of a job."""
     scoring: ClassVar[tuple[str, ...]] = ()
+    """Parts with scores as output."""
 
     embedding: int
+    """Width of the summaries of a stage, a job and all jobs."""
     hidden: tuple[int, ...]
+    """Widths of the hidden layers of transforms."""
     heads: tuple[int, ...]
+    """Widths of the hidden layers of scoring parts."""
 
     @abstractmethod
     def widths(self) -> dict[str, tuple[int, ...]]:
-        """By part of the network the widths of its layers, input first."""
+        """Widths of the layers of each part of the network, input first."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """By name of an array its shape: weights [inputs, outputs] and biases [outputs] of each layer."""
+        """Shape of each array, by name: weights [inputs, outputs] and biases [outputs] of each layer."""
         shapes: dict[str, tuple[int, ...]] = {}
         for part, widths in self.widths().items():
             for layer, (inputs, outputs) in enumerate(pairwise(widths)):
@@ -57,19 +59,12 @@ class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def parameters(self) -> int:
-        """How many numbers it has."""
+        """Number of weights and biases."""
         return sum(math.prod(shape) for shape in self.shapes().values())
 
 
 class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
-    """Sizes of a network of Decima's kind (SIGCOMM'19, section 5.1 and appendix).
-
-    summaries: whether sums over stages and over jobs are transformed again, as in the paper; the released code does
-    without. own: whether messages between stages are made of what is the stages' own, without `job_executors`, so that
-    they stay the same whatever executors their job is given. classes: whether executor classes are scored, as limits
-    are; else a stage has the smallest with room (Decima, section 7.3). guided: whether it is told of each job what a
-    rule would do (GUIDE_FEATURES), which is ours.
-    """
+    """Sizes of a network of Decima's kind (SIGCOMM'19, section 5.1 and appendix)."""
 
     kind: ClassVar[str] = "decima"
     nodes: ClassVar[tuple[str, ...]] = NODE_FEATURES
@@ -77,17 +72,21 @@ class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
     scoring: ClassVar[tuple[str, ...]] = ("stage", "limit", "class")
 
     summaries: bool = True
+    """Whether sums over stages and over jobs are transformed again, as in the paper, but not in the released code."""
     own: bool = False
+    """Whether messages leave out `job_executors`, so that messages stay the same when the job gets executors."""
     classes: bool = False
+    """Whether executor classes are scored, as limits are; else the smallest with room is taken (Decima, 7.3)."""
     guided: bool = False
+    """Whether the network reads what a rule would do with each job (GUIDE_FEATURES), an addition of ours."""
 
     @property
     def passed(self) -> tuple[int, ...]:
-        """The features that messages are made of."""
+        """Indexes of the features in messages."""
         return tuple(i for i, feature in enumerate(NODE_FEATURES) if not self.own or feature != "job_executors")
 
     def widths(self) -> dict[str, tuple[int, ...]]:
-        """By part of the network the widths of its layers, input first.
+        """Widths of the layers of each part of the network, input first.
 
         `message` and `node` are the paper's f and g for stages, `row` and `job` for jobs, `term` and `world` for all.
         """
@@ -115,8 +114,7 @@ class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
 class OrderSizes(Sizes, frozen=True, forbid_unknown_fields=True):
     """Sizes of a network of LACHESIS's kind (arXiv 2103.06980, equation 7, sections IV-B and V-A).
 
-    layers: so often messages go from children to parents, by the same transforms. The paper has three, and heads of
-    32, 16 and 8; how wide the others are it does not say.
+    The paper has three layers, and heads of 32, 16 and 8. The paper does not give the other widths.
     """
 
     kind: ClassVar[str] = "lachesis"
@@ -125,9 +123,10 @@ class OrderSizes(Sizes, frozen=True, forbid_unknown_fields=True):
     scoring: ClassVar[tuple[str, ...]] = ("stage", "value")
 
     layers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 3
+    """Number of passes of messages from children to parents, by the same transforms."""
 
     def widths(self) -> dict[str, tuple[int, ...]]:
-        """See Sizes. `message` and `moves` are the paper's g and h; `value` is the critic, on what is said of all."""
+        """See Sizes. `message` and `moves` are the paper's g and h; `value`, the critic, reads the summary of all."""
         nodes, jobs, wide = len(self.nodes), len(self.jobs), self.embedding
         inner = (*self.hidden, wide)
         return {
@@ -142,7 +141,7 @@ class OrderSizes(Sizes, frozen=True, forbid_unknown_fields=True):
         }
 
 
-#: By name. With an embedding of 14 the first has 12,724 parameters; the paper, whose features are others, says 12,736.
+#: By name. With an embedding of 14 the first has 12,724 parameters; the paper, with other features, says 12,736.
 ARCHITECTURES: Final[Mapping[str, Architecture]] = {
     "decima": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True),
     "released": Architecture(embedding=8, hidden=(16, 8), heads=(32, 16, 8), summaries=False),
@@ -155,15 +154,17 @@ _KINDS: Final[Mapping[str, type[Sizes]]] = {each.kind: each for each in (Archite
 
 
 class Weights(msgspec.Struct, frozen=True, eq=False):
-    """A network as plain arrays. arrays: as `Sizes.shapes`, float32. about: what trained it, for people."""
+    """A network as plain arrays."""
 
     architecture: Sizes
     arrays: Mapping[str, Floats]
+    """By name as in `Sizes.shapes`, float32."""
     about: Mapping[str, str] = {}
+    """Notes of the training run, for people."""
 
     @property
     def most(self) -> Mapping[str, int]:
-        """The most of each thing that it was trained with, as far as `about` says ("most jobs": "60")."""
+        """The largest sizes of observations in training, as far as `about` says ("most jobs": "60")."""
         said = {key.removeprefix("most "): value for key, value in self.about.items() if key.startswith("most ")}
         return {key: int(value) for key, value in said.items() if value.isdecimal()}
 
@@ -175,7 +176,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 def initial(architecture: Sizes, generator: np.random.Generator) -> Weights:
-    """Weights before training: Glorot's, zero biases, and scores so small that all choices are about equally likely."""
+    """Weights before training: Glorot's, zero biases, and small scores: all choices are about equally likely."""
     arrays = {}
     last = {f"{part}.{len(architecture.heads)}.weight" for part in architecture.scoring}
     for name, shape in architecture.shapes().items():
@@ -201,7 +202,7 @@ def pack(weights: Weights) -> bytes:
 
 
 def unpack(data: bytes, name: str) -> Weights:
-    """Weights of a file's bytes; name: what messages call it. Raises InvalidWeights."""
+    """Weights from a file's bytes; name: the file's name in messages. Raises InvalidWeights."""
     if data.startswith(_PICKLES):
         raise InvalidWeights(f"{name}: this is a pickle or an archive, as torch.save writes; weights are safetensors")
     try:
@@ -233,7 +234,7 @@ def unpack(data: bytes, name: str) -> Weights:
 
 
 def _metadata(data: bytes) -> dict[str, str]:
-    """The metadata of a file that `load` has read; the library itself gives it for files on a disk alone."""
+    """The metadata of bytes that `load` has accepted; the library gives metadata only for files on a disk."""
     size = int.from_bytes(data[:8], "little")
     metadata = msgspec.json.decode(data[8 : 8 + size], type=_Header).metadata
     return msgspec.json.decode(metadata[_KEY], type=dict[str, str]) if _KEY in metadata else metadata
