@@ -55,6 +55,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.words
 
 docs: $(VENV)/.docs            ## the site, with search, in out/site; no network is needed to build or to read it
 	$(BIN)/sphinx-build -q -W --keep-going docs out/site

@@ -18,7 +18,7 @@ from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.log import Log, SchedulerConfig
-from schedulers.core.model import Copies, Job, Links, Node, Stage
+from schedulers.core.model import CopyRules, Job, Links, Node, Stage
 from schedulers.core.policy import Policy
 from schedulers.core.scheduler import Scheduler
 
@@ -35,7 +35,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     predictor: Mapping[str, Any] | None = None
     waves_of: WavesOf | None = None
     placement: Mapping[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
-    copies: Copies | None = None
+    copies: CopyRules | None = None
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ def lachesis_batch(policy: Mapping[str, Any], jobs: int = 20) -> Setup:
         policy=policy,
         predictor={"kind": "oracle"},
         placement={"kind": "first_fit"} if plans else {"kind": "deft", "ahead": False},
-        copies=None if policy["kind"] == "planned" else Copies(max=2),
+        copies=None if policy["kind"] == "planned" else CopyRules(max=2),
     )
 
 

@@ -42,10 +42,15 @@ def setup(app: Any) -> None:
 
 
 def _blocks(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Marks indented lines as code, which reStructuredText wants to be told."""
+    """Mark indented lines as code: reStructuredText wants a sign before a block of code."""
     text: list[str] = []
     for line in lines:
-        if line.startswith("    ") and not (text and text[-1].startswith("    ")) and not _in_code(text):
+        if (
+            line.startswith("    ")
+            and line.strip()
+            and not (text and text[-1].startswith("    "))
+            and not _in_code(text)
+        ):
             text += ["", "::", ""]
         elif text and text[-1].startswith("    ") and line and not line.startswith(" "):
             text.append("")

@@ -27,7 +27,7 @@ from schedulers.core.errors import SchedulerError
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
-from schedulers.core.reasons import Reason, parameters
+from schedulers.core.reasons import Reason
 from schedulers.core.registry import Registry
 
 #: By folder: registry, title of the list, and the lines above an entry in a scenario.
@@ -187,7 +187,7 @@ def _reasons() -> Iterator[str]:
     yield from ("# Why a task waits", "", "In order of precedence: of several reasons the first one is said.", "")
     yield from ("| code | sentence |", "| --- | --- |")
     for reason in Reason:
-        yield f"| `{reason.value}` | {_cell(parameters(reason))} |"
+        yield f"| `{reason.value}` | {_cell(reason.template)} |"
 
 
 def _commands() -> Iterator[str]:

@@ -25,13 +25,13 @@ import rm_emulator
 from rm_emulator.engine.recording import Kept
 from rm_emulator.experiments import given, grid
 from rm_emulator.experiments.api import Results
-from rm_emulator.experiments.assembly import Run, assemble, workload_of
+from rm_emulator.experiments.assembly import AssembledRun, assemble, workload_of
 from rm_emulator.experiments.directory import stored
 from rm_emulator.experiments.grid import code_digest
 from rm_emulator.files import load_yaml
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results import statistics
-from rm_emulator.results.figures import Speedup, Thinker
+from rm_emulator.results.figures import Speedup, ThinkerFigures
 from rm_emulator.results.metrics import Floats
 from rm_emulator.results.thinking import thinkers
 from rm_emulator.scenario import examples
@@ -99,7 +99,7 @@ class Played:
     workers, None for an architecture without messages.
     """
 
-    def __init__(self, run: Run, kept: Kept) -> None:
+    def __init__(self, run: AssembledRun, kept: Kept) -> None:
         self.end_ms, self.messages = run.simulation.end_ms, run.who.messages
         self.jobs = pl.DataFrame([msgspec.structs.asdict(row) for row in kept.jobs], infer_schema_length=None)
         self._kept = kept
@@ -113,7 +113,7 @@ class Played:
         )
 
     @property
-    def schedulers(self) -> dict[str, Thinker]:
+    def schedulers(self) -> dict[str, ThinkerFigures]:
         """Busyness, conflicts and waits of each, as `schedulers` in summary.json."""
         if not self._kept.tries:
             return {}
@@ -160,7 +160,7 @@ def _loaded(scenario: Mapping[str, Any], seed: int | None, folder: Path) -> Load
     return load_scenario(cast(dict[str, Any], given.plain(scenario)), seeds=None if seed is None else [seed])
 
 
-def _watched(run: Run, watch: Watch) -> None:
+def _watched(run: AssembledRun, watch: Watch) -> None:
     if len(run.who.schedulers) > 1:
         raise ValueError(f"{len(run.who.schedulers)} schedulers decide: one can be watched")
     (scheduler,), control = run.who.schedulers, run.simulation.control

@@ -47,7 +47,7 @@ from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.events import Event, NodeAdded
 from schedulers.core.log import Header, Ignored, Log, SchedulerConfig, parse
 from schedulers.core.memory import dump
-from schedulers.core.model import Copies, Edge, Job, Limit, Links, Node, PastJob, PerUser, Queue, Stage
+from schedulers.core.model import CopyRules, Edge, Job, Limit, Links, Node, PastJob, PerUser, Queue, Stage
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
@@ -71,7 +71,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     predictor: dict[str, Any] | None = None
     placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
     reserve_after: int | None = None
-    copies: Copies | None = None
+    copies: CopyRules | None = None
     profile: dict[str, Any] | None = None
     """Profile of the scenarios; None: the profiles of the tree, in turn."""
 

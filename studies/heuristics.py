@@ -26,7 +26,7 @@ import typer
 import schedulers.planning.unrelated
 from rm_emulator import api
 from rm_emulator.files import write_file
-from rm_emulator.known_answers.schedules import Problem, Run, violations
+from rm_emulator.known_answers.schedules import Problem, TaskRun, violations
 from rm_emulator.program import end
 from rm_emulator.workload.model import Fixed
 from schedulers.planning.unrelated.deft import ORDERS, deft
@@ -36,11 +36,11 @@ from schedulers.planning.unrelated.planners import PLANNERS
 from schedulers.planning.unrelated.ranks import rank_up, static_levels
 from schedulers.planning.unrelated.tdca import tdca
 from schedulers.planning.unrelated.tds import tds
-from schedulers.planning.unrelated.timelines import Plan
+from schedulers.planning.unrelated.timelines import TimelinePlan
 from studies import beside_saga
 from studies.tables import filled, show, table
 
-Planner = Callable[[Instance], Plan]
+Planner = Callable[[Instance], TimelinePlan]
 SEEDS: Final = 10
 #: Random DAGs of a seed: 300 in all.
 DAGS: Final = 30
@@ -54,7 +54,7 @@ SMALL: Final = 20
 CCR: Final = 5.0
 
 
-def _deft(made: Instance, order: str, *, copies: bool) -> Plan:
+def _deft(made: Instance, order: str, *, copies: bool) -> TimelinePlan:
     return deft(made, ORDERS[order](made), copies=copies)
 
 
@@ -159,7 +159,7 @@ def plan(sample: Sample) -> Planned:
     )
 
 
-def _check(sample: Sample, name: str, made: Plan) -> None:
+def _check(sample: Sample, name: str, made: TimelinePlan) -> None:
     machines = len(sample.times[0])
     problem = Problem(
         times=sample.times,
@@ -168,7 +168,7 @@ def _check(sample: Sample, name: str, made: Plan) -> None:
         rates=sample.rate,
         copies=machines if name in COPYING else 1,
     )
-    for wrong in violations(problem, [Run(p.task, p.machine, p.start, p.end, p.copy) for p in made.placements]):
+    for wrong in violations(problem, [TaskRun(p.task, p.machine, p.start, p.end, p.copy) for p in made.placements]):
         raise ValueError(f"a plan by {name} is none: {wrong}")
 
 

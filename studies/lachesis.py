@@ -20,7 +20,7 @@ import typer
 from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.known_answers.emulated import finished
-from rm_emulator.known_answers.schedules import Problem, Run, violations
+from rm_emulator.known_answers.schedules import Problem, TaskRun, violations
 from rm_emulator.program import end
 from studies.tables import document, filled, over_seeds, run, table
 
@@ -150,7 +150,7 @@ def _cell(folder: Path, label: str, seed: int, figures: Mapping[str, Any]) -> Ce
     )
 
 
-def _slrs(problem: Problem, runs: Sequence[Run]) -> Iterator[float]:
+def _slrs(problem: Problem, runs: Sequence[TaskRun]) -> Iterator[float]:
     """Per job its time from arrival to end by its longest way; jobs are what edges and barriers tie together."""
     least = [min(row) for row in problem.times]
     above: list[list[int]] = [[] for _ in least]

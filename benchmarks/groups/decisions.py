@@ -17,7 +17,7 @@ from schedulers.kit.ordered import Contest
 from schedulers.learned.dispatch import Given
 from schedulers.learned.observation import Offered, Source
 from schedulers.planning.unrelated.followed import Layout
-from schedulers.planning.unrelated.timelines import Plan
+from schedulers.planning.unrelated.timelines import TimelinePlan
 from schedulers.policies.decima import Decima
 from schedulers.policies.lachesis import Lachesis
 from schedulers.policies.played import Played
@@ -126,7 +126,7 @@ class _TimedPlans(Played):
         super().__init__(Played.Params())
         self.taken: list[float] = []
 
-    def plan(self, layout: Layout, most: int, view: ClusterView) -> Plan:
+    def plan(self, layout: Layout, most: int, view: ClusterView) -> TimelinePlan:
         """See Followed."""
         begun = time.thread_time_ns()
         made = super().plan(layout, most, view)

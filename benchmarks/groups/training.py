@@ -45,10 +45,10 @@ def training(tiny: bool) -> Iterator[Row]:
 
 def _learn(config: Config, weights: Weights, episodes: list[Rollout], rollouts: int) -> None:
     from rm_emulator.learn import ppo
-    from rm_emulator.learn.network import Decima
+    from rm_emulator.learn.network import DecimaNetwork
     from rm_emulator.learn.samples import Group, features_of, worths
 
-    network = Decima(weights)
+    network = DecimaNetwork(weights)
     optimiser = network.adam(config.ppo.learning_rate)
     horizon_s = config.workloads[0].horizon_s
     groups = [Group(episodes[i : i + rollouts], horizon_s, False) for i in range(0, len(episodes), rollouts)]

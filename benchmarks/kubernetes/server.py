@@ -20,7 +20,7 @@ from operators.serving.ports import ExtenderPort, ManagementPort
 from operators.serving.server import management, serve
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects.meta import Meta
-from schedulers.objects.node import Node, NodeStatus
+from schedulers.objects.node import NodeObject, NodeStatus
 
 CONFIG: Final = BrainConfig(
     policy={"kind": "gs"},
@@ -53,7 +53,7 @@ def brain_of(nodes: int) -> DetachedBrain:
     offered: Any = {"cpu": "64", "memory": "256Gi", "pods": "110"}
     for index in range(nodes):
         name = node_name(index)
-        brain.hear(Change("Node", None, Node(Meta(name=name, uid=name), status=NodeStatus(allocatable=offered))))
+        brain.hear(Change("Node", None, NodeObject(Meta(name=name, uid=name), status=NodeStatus(allocatable=offered))))
     return brain
 
 

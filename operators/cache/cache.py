@@ -13,16 +13,16 @@ from operators.cache.reflector import Change, Kind, Reflector
 from operators.client import ApiError, Client, path_of
 from schedulers.objects.dagjob import DagJob
 from schedulers.objects.namespace import Namespace
-from schedulers.objects.node import Node
+from schedulers.objects.node import NodeObject
 from schedulers.objects.pod import Pod
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import QueueObject
 
 __all__ = ["KINDS", "Cache", "Change"]
 
 KINDS: Final = (
-    Kind("Node", Node, path_of("Node", "")),
+    Kind("Node", NodeObject, path_of("Node", "")),
     Kind("Namespace", Namespace, path_of("Namespace", "")),
-    Kind("Queue", Queue, path_of("Queue", "")),
+    Kind("Queue", QueueObject, path_of("Queue", "")),
     Kind("DagJob", DagJob, path_of("DagJob", "")),
     Kind("Pod", Pod, path_of("Pod", "")),
 )
@@ -48,10 +48,10 @@ class Cache:
             kind.name: Reflector(client, kind, hear, **settings) for kind in kinds
         }
         objects: dict[str, Mapping[str, Any]] = {name: each.objects for name, each in self.reflectors.items()}
-        self.nodes: Mapping[str, Node] = objects.get("Node", {})
+        self.nodes: Mapping[str, NodeObject] = objects.get("Node", {})
         """By name, as namespaces and queues."""
         self.namespaces: Mapping[str, Namespace] = objects.get("Namespace", {})
-        self.queues: Mapping[str, Queue] = objects.get("Queue", {})
+        self.queues: Mapping[str, QueueObject] = objects.get("Queue", {})
         self.pods: Mapping[str, Pod] = objects.get("Pod", {})
         """By `namespace/name`, as DagJobs."""
         self.dagjobs: Mapping[str, DagJob] = objects.get("DagJob", {})

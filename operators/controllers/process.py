@@ -42,7 +42,7 @@ def _kinds() -> list[Kind]:
     ]
 
 
-class Process:
+class ControllersProcess:
     """Ties cache, work queue and leadership together."""
 
     def __init__(self, config: ControllersConfig, client: Client, identity: str) -> None:

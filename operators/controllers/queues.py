@@ -12,7 +12,7 @@ from schedulers.core.queues import mistakes
 from schedulers.core.resources import Resources
 from schedulers.objects.node import core_node
 from schedulers.objects.pod import Condition
-from schedulers.objects.queue import Queue, core_queue, readable
+from schedulers.objects.queue import QueueObject, core_queue, readable
 
 
 class Queues:
@@ -26,7 +26,7 @@ class Queues:
         for queue, condition in self.conditions():
             await self._write(queue, condition)
 
-    def conditions(self) -> list[tuple[Queue, Condition]]:
+    def conditions(self) -> list[tuple[QueueObject, Condition]]:
         """Every Queue with its condition as due now."""
         wrong, queues = self._contradictions(self._capacity()), self._cache.queues
         return [(queue, _condition(queue, queues, self._resources, wrong)) for queue in queues.values()]
@@ -48,7 +48,7 @@ class Queues:
                 total = [a + b for a, b in zip(total, core_node(node, self._resources).capacity, strict=True)]
         return total
 
-    async def _write(self, queue: Queue, ready: Condition) -> None:
+    async def _write(self, queue: QueueObject, ready: Condition) -> None:
         if queue.status.conditions == [ready]:
             return
         path, patch = f"{path_of('Queue', queue.key)}/status", {"status": {"conditions": [ready]}}
@@ -56,7 +56,9 @@ class Queues:
             await self._client.patch(path, patch, kind="merge", field_manager="rm-controllers")
 
 
-def _condition(queue: Queue, queues: Mapping[str, Queue], resources: Resources, wrong: Mapping[str, str]) -> Condition:
+def _condition(
+    queue: QueueObject, queues: Mapping[str, QueueObject], resources: Resources, wrong: Mapping[str, str]
+) -> Condition:
     """Whether the limits can be read, and held (`wrong`: by queue why not), and the way up ends at a root."""
     seen, at = [queue.metadata.name], queue
     status, reason, message = "True", "InTree", ""

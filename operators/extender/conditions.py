@@ -27,7 +27,7 @@ from schedulers.objects.dagjob import PlanStatus, PromiseStatus
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import QueueObject
 
 log = structlog.get_logger()
 
@@ -158,7 +158,7 @@ class Conditions:
         write = functools.partial(self._write_event, word, kind, meta, Event(reason, message, warning=True))
         self._queue(Lane.EVENT, meta.uid + _EVENT, Unsaid(write))
 
-    def report_queue(self, queue: Queue, fields: dict[str, Any]) -> None:
+    def report_queue(self, queue: QueueObject, fields: dict[str, Any]) -> None:
         """The figures of a Queue: all fields of the status but the conditions."""
         uid = queue.metadata.uid or queue.metadata.name
         before = self._written.get(uid) or msgspec.to_builtins(queue.status)

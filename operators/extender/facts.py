@@ -29,9 +29,9 @@ from schedulers.core.resources import Vector
 from schedulers.objects.dagjob import DagJob
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import DEFAULT_QUEUE, SCHEDULER
-from schedulers.objects.node import Node, core_node
+from schedulers.objects.node import NodeObject, core_node
 from schedulers.objects.pod import Pod, demand
-from schedulers.objects.queue import Queue, core_queue, readable
+from schedulers.objects.queue import QueueObject, core_queue, readable
 
 log = structlog.get_logger()
 
@@ -111,7 +111,7 @@ class Facts:
             if item is not None:
                 self.hear(Change(aside.kind, None, item))
 
-    def hear_queue(self, old: Queue | None, new: Queue | None) -> None:
+    def hear_queue(self, old: QueueObject | None, new: QueueObject | None) -> None:
         """A queue was made, changed, or is gone; unreadable limits leave the queue as before."""
         tree = self.scheduler.state.tree
         if new is None:
@@ -130,13 +130,13 @@ class Facts:
         """A queue is gone: earlier jobs go on. The default queue is always there, with or without an object."""
         tree = self.scheduler.state.tree
         if name == DEFAULT_QUEUE:
-            plain = core_queue(Queue(Meta(name=name)), self.resources)
+            plain = core_queue(QueueObject(Meta(name=name)), self.resources)
             if tree.queues.get(name) != plain or name in tree.removed:
                 self.tell(QueueChanged(self.now(), plain))
         elif name not in tree.removed:
             self.tell(QueueRemoved(self.now(), name))
 
-    def hear_node(self, old: Node | None, new: Node | None) -> None:
+    def hear_node(self, old: NodeObject | None, new: NodeObject | None) -> None:
         """A node joined, changed, or is gone with everything running there."""
         state = self.scheduler.state
         if new is None:

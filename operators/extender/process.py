@@ -65,7 +65,7 @@ TAKE_OVER_S: Final = 30.0
 STUCK_S: Final = 15.0
 
 
-class Term(NamedTuple):
+class Leadership(NamedTuple):
     """The parts of one term of leadership."""
 
     brain: Brain
@@ -80,13 +80,13 @@ class Term(NamedTuple):
         raise await self.broken
 
 
-class Process:
+class BrainProcess:
     """Ties cache, leadership, core, releases and the extender together; `Decider` of the HTTP app."""
 
     def __init__(self, config: BrainConfig, client: Client, identity: str) -> None:
         self.config, self.client, self.identity = config, client, identity
         self.cache = Cache(client, self._hear)
-        self.term: Term | None = None
+        self.term: Leadership | None = None
         self.lease: Lease | None = None
         self.snapshots = Snapshots(client, namespace=config.namespace, term=self._lease_term)
         self.history = History(Path(config.storage.dir) / "history.sqlite")
@@ -140,7 +140,7 @@ class Process:
             self._begin_anew(term, error if isinstance(error, Broken) else Broken(change, error))
         self._changed.set()
 
-    def _begin_anew(self, term: Term, broken: Broken) -> None:
+    def _begin_anew(self, term: Leadership, broken: Broken) -> None:
         """End a term whose brain has broken. Nothing is told to the broken brain, or asked of it, from here on."""
         self.term, self._taking_over = None, time.monotonic()
         term.broken.set_result(broken)
@@ -181,7 +181,7 @@ class Process:
         """One term, until cancelled. Raises the error that breaks the term."""
         # The loops start only once all objects are told: before, a decision would be made on half a cluster.
         term = await self._take_over(use_snapshot=use_snapshot)
-        loops: list[Callable[[Term], Coroutine[Any, Any, None]]] = [self._cycles, self._minutes, self._save]
+        loops: list[Callable[[Leadership], Coroutine[Any, Any, None]]] = [self._cycles, self._minutes, self._save]
         try:
             async with asyncio.TaskGroup() as group:
                 for loop in loops:
@@ -200,13 +200,13 @@ class Process:
         finally:
             self._end(term)
 
-    def _begin(self, term: Term) -> None:
+    def _begin(self, term: Leadership) -> None:
         self.term, self._taking_over = term, None
         self.turns.begin("cycles", "minutes")
         self._changed.set()
         metrics.LEADER.set(1)
 
-    def _end(self, term: Term) -> None:
+    def _end(self, term: Leadership) -> None:
         """Nothing of the term is written after this call."""
         self.term = None
         self.turns.end()
@@ -215,7 +215,7 @@ class Process:
         term.events.close()
         log.info("leads no more", log_sha256=term.events.log.sha256)
 
-    async def _take_over(self, *, use_snapshot: bool) -> Term:
+    async def _take_over(self, *, use_snapshot: bool) -> Leadership:
         """A term with knowledge of all objects of the API server. Raises TimeoutError when hearing takes too long."""
         await self.cache.until_heard()
         async with asyncio.timeout(TAKE_OVER_S):
@@ -240,7 +240,7 @@ class Process:
         log.info("leads", jobs=len(state.jobs), nodes=len(state.nodes), restored=saved is not None)
         return term
 
-    def _told(self, scheduler: Scheduler, saved: Saved | None, events: EventLog) -> Term:
+    def _told(self, scheduler: Scheduler, saved: Saved | None, events: EventLog) -> Leadership:
         """The term whose brain has been told of all objects. No change may come in between."""
         releases = Releases(self.client, concurrency=self.config.releases.concurrency)
         brain = Brain(
@@ -256,7 +256,7 @@ class Process:
         past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
         take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)
         conditions = Conditions(self.client, per_second=self.config.conditions.per_second, identity=self.identity)
-        return Term(brain, events, releases, conditions, asyncio.get_running_loop().create_future())
+        return Leadership(brain, events, releases, conditions, asyncio.get_running_loop().create_future())
 
     async def _stored(self) -> bytes | None:
         """The stored snapshot. Silence is not "no snapshot": the question is repeated until answered."""
@@ -320,7 +320,7 @@ class Process:
 
     # -- loops of a term ------------------------------------------------------------------------
 
-    async def _cycles(self, term: Term) -> None:
+    async def _cycles(self, term: Leadership) -> None:
         """After a change, gather the changes close behind, then decide; likewise when time alone changes decisions."""
         pause_s: float | None = None
         while True:
@@ -335,7 +335,7 @@ class Process:
             pause_ms = term.brain.decisions.pause_ms()
             pause_s = None if pause_ms is None else pause_ms / 1000
 
-    async def _minutes(self, term: Term) -> None:
+    async def _minutes(self, term: Leadership) -> None:
         """Once a second: time-outs, the log, figures."""
         while True:
             await asyncio.sleep(1)
@@ -359,7 +359,7 @@ class Process:
         metrics.show(metrics.PENDING, pending)
         metrics.show(metrics.HOLDS, holds)
 
-    async def _save(self, term: Term) -> None:
+    async def _save(self, term: Leadership) -> None:
         """Store the snapshot every few seconds while there is anything new; large snapshots less often."""
         version, pause = -1, self.config.snapshot.every_s
         while True:

@@ -8,7 +8,7 @@ from rm_emulator.engine.calendar import END
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import OneScheduler
-from rm_emulator.engine.features.disorder import Disorder
+from rm_emulator.engine.features.disorder import DisorderFeature
 from rm_emulator.engine.masters import Masters
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.ring import Ring
@@ -41,7 +41,7 @@ class Beats(Profile):
         config = engine.config
         self._ids = [node.id for node in config.nodes]
         phases = keyed.generator(engine.seed, "phases").integers(0, config.heartbeat_ms, len(self._ids)).tolist()
-        self._disorder = engine.feature(Disorder)
+        self._disorder = engine.feature(DisorderFeature)
         beat = self._hear_beat if self._disorder is None else self._beat_in_disorder
         self.ring = Ring(engine.calendar, phases, config.heartbeat_ms, beat, begin=begin_ms)
         self._unheard = self.control.unheard

@@ -11,7 +11,7 @@ from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Workload
 
 
-class Played(NamedTuple):
+class PlayedRun(NamedTuple):
     """A finished run with its recording."""
 
     simulation: Simulation
@@ -26,9 +26,9 @@ def played(
     seed: int = 0,
     oracle: bool = False,
     attempts: bool = True,
-) -> Played:
+) -> PlayedRun:
     """Run the workload on this cluster. `oracle` tells true means; `attempts`: see `Kept`. Raises as `Simulation`."""
     kept = Kept(attempts=attempts)
     simulation = Simulation(config, workload, control, kept, seed=seed, oracle=oracle)
     simulation.run()
-    return Played(simulation, kept)
+    return PlayedRun(simulation, kept)

@@ -57,7 +57,7 @@ class _Tries:
     placed: bool = False
 
 
-class Thinking(Profile):
+class ThinkingProfile(Profile):
     """Schedulers with think times, as in Omega's simulator (google/cluster-scheduler-simulator).
 
     An attempt at a job takes t_job, and t_task for each task not placed yet. The policy names the next job. At the end

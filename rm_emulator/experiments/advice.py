@@ -16,7 +16,7 @@ from rm_emulator.engine.control import Stalled
 from rm_emulator.engine.recording import Kept
 from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
 from rm_emulator.experiments.cell import Cell
-from rm_emulator.experiments.changes import Change, Setting, changes
+from rm_emulator.experiments.changes import CellSetting, Change, changes
 from rm_emulator.experiments.directory import stored, stored_key
 from rm_emulator.experiments.grid import cells
 from rm_emulator.issues import InvalidInput, Issue
@@ -66,7 +66,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
     cell: Cell
     scenario: Scenario
-    setting: Setting
+    setting: CellSetting
     directory: Path
     wall_s: float
 
@@ -95,7 +95,7 @@ def recorded(log: Path, plugins: Sequence[str | Path] = ()) -> Recorded:
         raise InvalidInput([Issue(str(directory), message, hint=hint)])
     resources = Resources(built.workload.resources)
     sizes = scenario.spec.cluster.sizes
-    setting = Setting(
+    setting = CellSetting(
         cluster_of(scenario, built),
         built,
         cell.seed,
@@ -134,7 +134,7 @@ def _jcts(rows: Iterable[tuple[Any, ...]]) -> Jcts:
     return {job: None if done is None else done - submitted for job, submitted, done in rows}
 
 
-def _emulated(run: Recorded, setting: Setting) -> Jcts | None:
+def _emulated(run: Recorded, setting: CellSetting) -> Jcts | None:
     """JCT by job (ms) in a changed setting; None for a setting in which jobs can never finish."""
     times, entry = Kept(attempts=False), run.cell.scenario["spec"]["policies"][0]
     made = assemble(run.scenario, entry, run.cell.seed, setting.built, times, config=setting.config)

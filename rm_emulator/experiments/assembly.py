@@ -22,7 +22,7 @@ from schedulers.core.resources import Resources
 _last: list[tuple[str, Built]] = []
 
 
-class Run(NamedTuple):
+class AssembledRun(NamedTuple):
     """A simulation ready to run, and its deciders."""
 
     simulation: Simulation
@@ -40,7 +40,7 @@ def assemble(
     log: Callable[[str], Log] | None = None,
     policy: Policy | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Run:
+) -> AssembledRun:
     """The run of a seed under one entry of the scenario's `policies`, as resolved.
 
     built: the seed's workload, or a part of the workload. config: the cluster, by default the scenario's. log: makes
@@ -59,7 +59,7 @@ def assemble(
         oracle=who.hears_truth,
         progress=progress,
     )
-    return Run(simulation, who)
+    return AssembledRun(simulation, who)
 
 
 def cluster_of(scenario: Scenario, built: Built) -> EngineConfig:

@@ -38,7 +38,7 @@ _ITS_OWN: Final = {
 replace = msgspec.structs.replace
 
 
-class Setting(msgspec.Struct, frozen=True):
+class CellSetting(msgspec.Struct, frozen=True):
     """Input of a cell's emulation: cluster, workload, seed."""
 
     config: EngineConfig
@@ -59,11 +59,11 @@ class Change(msgspec.Struct, frozen=True):
     """
     words: str
     """The change in words, such as `with 2Gi memory instead of 4Gi a task`."""
-    setting: Setting
+    setting: CellSetting
     """The setting to emulate."""
 
 
-def changes(setting: Setting, job: str, reasons: Collection[str]) -> list[Change]:
+def changes(setting: CellSetting, job: str, reasons: Collection[str]) -> list[Change]:
     """The changes worth a run for a job of the workload with the given reasons of waiting."""
     if set(reasons) <= _ITS_OWN:
         return []
@@ -79,7 +79,7 @@ def changes(setting: Setting, job: str, reasons: Collection[str]) -> list[Change
 # -- what the job asks for ----------------------------------------------------------------------
 
 
-def _smaller(setting: Setting, entry: WorkloadJob) -> Iterator[Change]:
+def _smaller(setting: CellSetting, entry: WorkloadJob) -> Iterator[Change]:
     """Less of each resource, so that an additional task fits on a node, or half; then half of all."""
     names, stages = setting.config.resources, entry.job.stages
     asked = [r for r in range(len(names)) if any(stage.demand[r] > 1 for stage in stages)]  # one pod stays one pod
@@ -96,7 +96,7 @@ def _smaller(setting: Setting, entry: WorkloadJob) -> Iterator[Change]:
             yield Change(kind, words, _with_job(setting, entry, stages=changed))
 
 
-def _cut(setting: Setting, stage: Stage, which: Collection[int], *, fits: bool) -> Stage:
+def _cut(setting: CellSetting, stage: Stage, which: Collection[int], *, fits: bool) -> Stage:
     demand = list(stage.demand)
     for r in which:
         if demand[r]:
@@ -130,7 +130,7 @@ def _less(
     return f"with {now} instead of {' and '.join(shown(old.pop()))} a task"
 
 
-def _gangs(setting: Setting, entry: WorkloadJob) -> Iterator[Change]:
+def _gangs(setting: CellSetting, entry: WorkloadJob) -> Iterator[Change]:
     """The job's gangs as tasks with separate starts; as half as many tasks."""
     stages = entry.job.stages
     gangs = [index for index, stage in enumerate(stages) if stage.gang and stage.tasks > 1]
@@ -164,7 +164,7 @@ def _halved(stage: Stage, times: Listed) -> tuple[Stage, PerTask]:
     return replace(stage, tasks=tasks, hosts=hosts, hint_ms=hint), runtimes
 
 
-def _with_job(setting: Setting, entry: WorkloadJob, **fields: object) -> Setting:
+def _with_job(setting: CellSetting, entry: WorkloadJob, **fields: object) -> CellSetting:
     """The setting with other stages, or run times, of one job."""
     changed = replace(entry, job=replace(entry.job, stages=fields.pop("stages")), **fields)
     workload = setting.built.workload
@@ -175,7 +175,7 @@ def _with_job(setting: Setting, entry: WorkloadJob, **fields: object) -> Setting
 # -- nodes and queues ---------------------------------------------------------------------------
 
 
-def _more_nodes(setting: Setting) -> Iterator[Change]:
+def _more_nodes(setting: CellSetting) -> Iterator[Change]:
     """A tenth more nodes, at least a single node, of the present sizes; no change for run times by node."""
     entries = setting.built.workload.jobs
     if any(isinstance(times, PerNode) for entry in entries for times in entry.runtimes):
@@ -194,7 +194,7 @@ def _more_nodes(setting: Setting) -> Iterator[Change]:
     yield Change("more_nodes", words, replace(setting, config=replace(setting.config, nodes=(*nodes, *added))))
 
 
-def _queues(setting: Setting, entry: WorkloadJob, reasons: Collection[str]) -> Iterator[Change]:
+def _queues(setting: CellSetting, entry: WorkloadJob, reasons: Collection[str]) -> Iterator[Change]:
     """Limits behind the job's waiting lifted, then twice the weight, of its queue and of each queue above."""
     tree = QueueTree(len(setting.config.resources))
     for queue in setting.config.queues:
@@ -211,7 +211,7 @@ def _queues(setting: Setting, entry: WorkloadJob, reasons: Collection[str]) -> I
             yield Change("queue_weight", words, _with_queue(setting, queue, replace(queue, weight=2 * queue.weight)))
 
 
-def _with_queue(setting: Setting, queue: Queue, changed: Queue) -> Setting:
+def _with_queue(setting: CellSetting, queue: Queue, changed: Queue) -> CellSetting:
     queues = tuple(changed if other is queue else other for other in setting.config.queues)
     return replace(setting, config=replace(setting.config, queues=queues))
 

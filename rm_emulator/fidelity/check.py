@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from rm_emulator.fidelity.measures import Bars, FolderFidelity, compare
-from rm_emulator.fidelity.runs import Run, by_label, labels, read_runs, trace_jobs
+from rm_emulator.fidelity.measures import FolderFidelity, Tolerances, compare
+from rm_emulator.fidelity.runs import MeasuredRun, by_label, labels, read_runs, trace_jobs
 
 Progress = Callable[[str, int, int], None]
 
@@ -30,7 +30,7 @@ def check_folder(
     simulate: Simulate,
     *,
     seeds: int = 20,
-    bars: Bars | None = None,
+    bars: Tolerances | None = None,
     files: Sequence[Path] | None = None,
     progress: Progress = lambda name, done, total: None,
 ) -> FolderFidelity:
@@ -48,12 +48,12 @@ def check_folder(
         progress(name, seed - 1, seeds)
         emulated.append(_run(simulate(folder, seed), seed, starts, submitted))
     progress(name, seeds, seeds)
-    return compare(name, real, emulated, bars or Bars())
+    return compare(name, real, emulated, bars or Tolerances())
 
 
-def _run(emulated: Emulated, seed: int, starts: Mapping[int, list[str]], submitted: Mapping[str, int]) -> Run:
+def _run(emulated: Emulated, seed: int, starts: Mapping[int, list[str]], submitted: Mapping[str, int]) -> MeasuredRun:
     if set(emulated.jobs) != set(submitted):
         other = sorted(set(emulated.jobs) ^ set(submitted))
         raise ValueError(f"seed {seed}: these jobs are in the trace or in the simulation only: {', '.join(other[:5])}")
     durations = ((submitted[job], (end - start) / 1000) for job, (start, end) in emulated.jobs.items())
-    return Run(f"seed {seed}", by_label(starts, durations), emulated.memory_mb)
+    return MeasuredRun(f"seed {seed}", by_label(starts, durations), emulated.memory_mb)

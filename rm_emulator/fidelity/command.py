@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rm_emulator.fidelity import table
 from rm_emulator.fidelity.check import Progress, Simulate, check_folder
-from rm_emulator.fidelity.measures import Bars, FolderFidelity
+from rm_emulator.fidelity.measures import FolderFidelity, Tolerances
 
 
 def main(
@@ -30,7 +30,7 @@ def main(
     """
     from rm_emulator.fidelity.emulator import Emulator
 
-    bars = Bars(tolerance_pct, 2 * tolerance_pct)
+    bars = Tolerances(tolerance_pct, 2 * tolerance_pct)
     with tempfile.TemporaryDirectory(prefix="rm-emulator-fidelity-") as scratch:
         emulator = Emulator(Path(scratch))
         if simulate is None:
@@ -63,7 +63,7 @@ def _real(folder: Path, count: int) -> list[Path]:
 
 
 def _compare(
-    folders: Sequence[Path], fresh: Sequence[list[Path] | None], seeds: int, bars: Bars, simulate: Simulate
+    folders: Sequence[Path], fresh: Sequence[list[Path] | None], seeds: int, bars: Tolerances, simulate: Simulate
 ) -> list[FolderFidelity]:
     with _progress("emulated runs") as report:
         return [

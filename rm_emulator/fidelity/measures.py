@@ -8,13 +8,13 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from rm_emulator.fidelity.runs import Run
+from rm_emulator.fidelity.runs import MeasuredRun
 
 #: A real run's seconds count from somewhere in its start-up, so curves begin with their first container, give or take.
 _SHIFTS: Final = range(-8, 9)
 
 
-class Bars(msgspec.Struct, frozen=True):
+class Tolerances(msgspec.Struct, frozen=True):
     """Accepted errors, in per cent of the real runs' mean; inside the real runs' range for a larger spread."""
 
     mean_pct: float = 5.0
@@ -74,7 +74,9 @@ class FolderFidelity(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def compare(name: str, real: Sequence[Run], emulated: Sequence[Run], bars: Bars) -> FolderFidelity:
+def compare(
+    name: str, real: Sequence[MeasuredRun], emulated: Sequence[MeasuredRun], bars: Tolerances
+) -> FolderFidelity:
     """The figures of a folder; `real` and `emulated` need at least a run each, with the same jobs."""
     jobs = tuple(
         JobFidelity(job, tuple(r.seconds[job] for r in real), tuple(e.seconds[job] for e in emulated))
@@ -96,7 +98,9 @@ def compare(name: str, real: Sequence[Run], emulated: Sequence[Run], bars: Bars)
     )
 
 
-def _faults(jobs: Sequence[JobFidelity], real: Sequence[float], emulated: Sequence[float], bars: Bars) -> list[str]:
+def _faults(
+    jobs: Sequence[JobFidelity], real: Sequence[float], emulated: Sequence[float], bars: Tolerances
+) -> list[str]:
     faults = []
     if not accepted(real, emulated, bars.mean_pct):
         faults.append(f"mean {error_pct(emulated, real):+.1f} % (at most {bars.mean_pct:g} %)")

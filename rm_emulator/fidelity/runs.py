@@ -23,7 +23,7 @@ ALLOCATED: Final = "-allocated.csv"
 _COLUMNS: Final = ("JobID", "real_start_time", "simulate_start_time", "simulate_end_time")
 
 
-class Run(msgspec.Struct, frozen=True):
+class MeasuredRun(msgspec.Struct, frozen=True):
     """A run."""
 
     name: str
@@ -82,7 +82,7 @@ def result_files(folder: Path) -> list[Path]:
     return files
 
 
-def read_runs(folder: Path, files: Sequence[Path] | None = None) -> list[Run]:
+def read_runs(folder: Path, files: Sequence[Path] | None = None) -> list[MeasuredRun]:
     """The real runs of a folder. Raises TraceError with the mistakes of every file."""
     starts = labels(trace_jobs(folder))
     runs, issues = [], []
@@ -96,14 +96,14 @@ def read_runs(folder: Path, files: Sequence[Path] | None = None) -> list[Run]:
     return runs
 
 
-def _read_run(file: Path, starts: Mapping[int, list[str]]) -> Run:
+def _read_run(file: Path, starts: Mapping[int, list[str]]) -> MeasuredRun:
     rows = _rows(file)
     try:
         seconds = by_label(starts, rows.values())
     except ValueError as error:
         raise one(file, str(error)) from None
     curve = file.with_name(file.stem + ALLOCATED)
-    return Run(file.stem, seconds, read_curve(curve) if curve.is_file() else ())
+    return MeasuredRun(file.stem, seconds, read_curve(curve) if curve.is_file() else ())
 
 
 def _rows(file: Path) -> dict[str, tuple[int, float]]:

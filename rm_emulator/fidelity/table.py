@@ -8,10 +8,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from rm_emulator.fidelity.measures import Bars, FolderFidelity, JobFidelity
+from rm_emulator.fidelity.measures import FolderFidelity, JobFidelity, Tolerances
 
 
-def show(folders: Sequence[FolderFidelity], bars: Bars, console: Console) -> None:
+def show(folders: Sequence[FolderFidelity], bars: Tolerances, console: Console) -> None:
     """A row per folder, then the jobs of folders outside the bars."""
     table = _table("job completion: emulator against real YARN", "folder")
     for heading in ("jobs", "runs", "mean", "worst job", "KS", "memory", ""):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rm_emulator.known_answers.schedules import Problem, Run
+from rm_emulator.known_answers.schedules import Problem, TaskRun
 from rm_emulator.results.summary import cell_dir, read_table
 from rm_emulator.scenario.cluster import nodes
 from rm_emulator.scenario.schema import Scenario
@@ -25,7 +25,7 @@ from schedulers.core.resources import Resources
 _WHOLE_MS = 1.0
 
 
-def finished(folder: Path, label: str, seed: int) -> tuple[Problem, list[Run]]:
+def finished(folder: Path, label: str, seed: int) -> tuple[Problem, list[TaskRun]]:
     """What ran under a label with a seed, as `schedules.violations` takes it; times in ms, data in bytes.
 
     Run times are held against the workload's where nothing but the node says how long a task takes: in profile
@@ -119,7 +119,7 @@ def _rates(machines: Sequence[Node], links: Mapping[str, Any]) -> list[list[floa
 
 def _runs(
     rows: Sequence[Mapping[str, Any]], numbers: Mapping[tuple[str, int, int], int], places: Mapping[str, int]
-) -> Iterator[Run]:
+) -> Iterator[TaskRun]:
     """Of several that came to their end the first is the task, as in the emulator."""
     ended: set[int] = set()
     for row in sorted(rows, key=lambda row: (row["ended_ms"], row["container"])):
@@ -130,4 +130,4 @@ def _runs(
         copy = task in ended if done else row.get("copy", False)
         if done:
             ended.add(task)
-        yield Run(task, places[row["node"]], row["started_ms"], row["ended_ms"], copy, done, row["granted_ms"])
+        yield TaskRun(task, places[row["node"]], row["started_ms"], row["ended_ms"], copy, done, row["granted_ms"])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 
-class Run(NamedTuple):
+class TaskRun(NamedTuple):
     """One run of a task on a machine.
 
     copy: another run is the task itself. done: it came to its end; else it failed or was ended, and fed nobody.
@@ -66,13 +66,13 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         return data / (self.rates if isinstance(self.rates, int | float) else self.rates[one][other])
 
 
-def violations(problem: Problem, runs: Iterable[Run]) -> list[str]:
+def violations(problem: Problem, runs: Iterable[TaskRun]) -> list[str]:
     """A sentence for everything that is wrong, [] for a schedule. Instants closer than 1e-9 of the end are the same."""
     runs = list(runs)
     if unreal := [f"{run}: {why}" for run in runs if (why := _unreal(problem, run))]:
         return unreal
     slack = 1e-9 * max((abs(run.end) for run in runs), default=0.0)
-    done: list[list[Run]] = [[] for _ in problem.times]
+    done: list[list[TaskRun]] = [[] for _ in problem.times]
     for run in runs:
         if run.done:
             done[run.task].append(run)
@@ -85,7 +85,7 @@ def violations(problem: Problem, runs: Iterable[Run]) -> list[str]:
     ]
 
 
-def _unreal(problem: Problem, run: Run) -> str:
+def _unreal(problem: Problem, run: TaskRun) -> str:
     if not 0 <= run.task < len(problem.times):
         return f"there are tasks 0 to {len(problem.times) - 1}"
     if not 0 <= run.machine < problem.machines:
@@ -95,7 +95,7 @@ def _unreal(problem: Problem, run: Run) -> str:
     return ""
 
 
-def _tasks(problem: Problem, done: Sequence[Sequence[Run]]) -> Iterator[str]:
+def _tasks(problem: Problem, done: Sequence[Sequence[TaskRun]]) -> Iterator[str]:
     """Every task once."""
     for task, ended in enumerate(done):
         own = [run for run in ended if not run.copy]
@@ -108,7 +108,7 @@ def _tasks(problem: Problem, done: Sequence[Sequence[Run]]) -> Iterator[str]:
             yield f"of task {task} there are copies only"
 
 
-def _copies(problem: Problem, runs: Sequence[Run], done: Sequence[Sequence[Run]]) -> Iterator[str]:
+def _copies(problem: Problem, runs: Sequence[TaskRun], done: Sequence[Sequence[TaskRun]]) -> Iterator[str]:
     for task, ended in enumerate(done):
         if len(ended) > problem.copies and sum(not run.copy for run in ended) == 1:
             yield f"task {task} runs {len(ended)} times, and {problem.copies} are allowed"
@@ -120,7 +120,7 @@ def _copies(problem: Problem, runs: Sequence[Run], done: Sequence[Sequence[Run]]
         yield from (f"{run}: copies are not allowed" for run in runs if run.copy and not run.done)
 
 
-def _times(problem: Problem, runs: Sequence[Run], slack: float) -> Iterator[str]:
+def _times(problem: Problem, runs: Sequence[TaskRun], slack: float) -> Iterator[str]:
     for run in runs:
         release = problem.releases[run.task] if problem.releases else 0.0
         if run.start < release - slack:
@@ -132,9 +132,11 @@ def _times(problem: Problem, runs: Sequence[Run], slack: float) -> Iterator[str]
                 yield f"{run} runs for {ran:g}, and takes {time:g} there"
 
 
-def _precedence(problem: Problem, runs: Sequence[Run], done: Sequence[Sequence[Run]], slack: float) -> Iterator[str]:
+def _precedence(
+    problem: Problem, runs: Sequence[TaskRun], done: Sequence[Sequence[TaskRun]], slack: float
+) -> Iterator[str]:
     """Inputs are there when a task starts, wherever their tasks or copies of these have run."""
-    by_task: list[list[Run]] = [[] for _ in problem.times]
+    by_task: list[list[TaskRun]] = [[] for _ in problem.times]
     for run in runs:
         by_task[run.task].append(run)
     for parent, child, data in problem.edges:
@@ -152,12 +154,12 @@ def _precedence(problem: Problem, runs: Sequence[Run], done: Sequence[Sequence[R
                     yield f"{run} starts at {run.start:g}, and task {last} before it ends at {over:g}"
 
 
-def _room(problem: Problem, runs: Sequence[Run], slack: float) -> Iterator[str]:
+def _room(problem: Problem, runs: Sequence[TaskRun], slack: float) -> Iterator[str]:
     """No machine runs more than it can, by the sum of what runs at each start."""
     for machine in range(problem.machines):
         here = [run for run in runs if run.machine == machine]
         held = sorted((run.start if run.since is None else run.since, run.end, run) for run in here)
-        active: list[tuple[float, Run]] = []
+        active: list[tuple[float, TaskRun]] = []
         for start, end, run in held:
             active = [(until, other) for until, other in active if until > start + slack]
             if end - start > slack:
@@ -165,7 +167,7 @@ def _room(problem: Problem, runs: Sequence[Run], slack: float) -> Iterator[str]:
                 active.append((end, run))
 
 
-def _over(problem: Problem, machine: int, start: float, run: Run, others: Sequence[Run]) -> Iterator[str]:
+def _over(problem: Problem, machine: int, start: float, run: TaskRun, others: Sequence[TaskRun]) -> Iterator[str]:
     if not problem.capacities:
         for other in others[:1]:
             yield f"machine {machine} runs task {other.task} and task {run.task} at {start:g}, and runs one at a time"

@@ -17,9 +17,9 @@ from schedulers.learned.network import Network, log_probabilities
 from schedulers.learned.next_stage import NextStage
 from schedulers.learned.order_network import OrderNetwork
 from schedulers.learned.orders import RULES
-from schedulers.learned.routes import Choices
+from schedulers.learned.routes import RouteChoices
 from schedulers.learned.stage_orders import STAGE_RULES
-from schedulers.learned.weights import ARCHITECTURES, LACHESIS, Sizes, Weights
+from schedulers.learned.weights import ARCHITECTURES, LACHESIS, NetworkSizes, Weights
 
 #: Observation and choice of an agent: a Graph and an Action for Decima, Choices and a row for LACHESIS.
 Seen = TypeVar("Seen")
@@ -56,11 +56,11 @@ class AskedDispatch(Dispatch):
 class AskedNextStage(NextStage):
     """A policy of LACHESIS's kind with choices from outside."""
 
-    def __init__(self, ask: Ask[Choices, int]) -> None:
+    def __init__(self, ask: Ask[RouteChoices, int]) -> None:
         super().__init__(NoParams())
         self._ask = ask
 
-    def choose(self, choices: Choices, view: ClusterView) -> int:
+    def choose(self, choices: RouteChoices, view: ClusterView) -> int:
         """See NextStage.choose."""
         return int(self._ask(choices, view))
 
@@ -70,7 +70,7 @@ class Agent(NamedTuple, Generic[Seen, Chosen]):
 
     kind: str
     """As in Sizes."""
-    sizes: Mapping[str, Sizes]
+    sizes: Mapping[str, NetworkSizes]
     """Sizes of networks, by name."""
     policy: Callable[[Ask[Seen, Chosen]], Policy]
     """The policy that asks the given function."""
@@ -106,7 +106,7 @@ def decided(network: Network, graph: Graph, draws: Draws) -> tuple[Action, float
     return Action(job, row, limits[limit], classes[chosen]), of_stage + of_limit + of_class
 
 
-def next_decided(network: OrderNetwork, choices: Choices, draws: Draws) -> tuple[int, float]:
+def next_decided(network: OrderNetwork, choices: RouteChoices, draws: Draws) -> tuple[int, float]:
     """A next stage drawn by the network's probabilities, or the likeliest, and its log-probability."""
     index, chance = _pick(network.scores(choices), draws)
     return int(np.flatnonzero(choices.valid)[index]), chance
@@ -127,7 +127,7 @@ def _dispatching(weights: Weights, draws: Draws) -> Decide[Graph, Action]:
     return lambda graph, *_: decided(network, graph, draws)
 
 
-def _ordering(weights: Weights, draws: Draws) -> Decide[Choices, int]:
+def _ordering(weights: Weights, draws: Draws) -> Decide[RouteChoices, int]:
     network = OrderNetwork(weights)
     return lambda choices, *_: next_decided(network, choices, draws)
 
@@ -135,7 +135,7 @@ def _ordering(weights: Weights, draws: Draws) -> Decide[Choices, int]:
 DECIMA: Final[Agent[Graph, Action]] = Agent(
     "decima", ARCHITECTURES, AskedDispatch, RULES, ("capped_sjf", "random"), _dispatching, is_forced
 )
-_LACHESIS: Final[Agent[Choices, int]] = Agent(
+_LACHESIS: Final[Agent[RouteChoices, int]] = Agent(
     "lachesis",
     {"lachesis": LACHESIS},
     AskedNextStage,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedulers.learned.graph import Doubles, Ints
-from schedulers.learned.tree import Branch, Tree
+from schedulers.learned.tree import Tree, TreeSplit
 
 #: Number of thresholds tried for each fact, at equal shares of its values.
 _THRESHOLDS: Final = 80
@@ -74,4 +74,4 @@ def _tree(leaf: _Leaf, targets: Doubles, edges: list[Doubles], value: Callable[[
     then, other = (_tree(part, targets, edges, value) for part in leaf.parts)
     if then == other:
         return then
-    return Branch(leaf.fact, float(edges[leaf.fact][leaf.bin]), then, other)
+    return TreeSplit(leaf.fact, float(edges[leaf.fact][leaf.bin]), then, other)

@@ -27,11 +27,11 @@ Count = Annotated[int, Meta(ge=1)]
 Part = Annotated[float, Meta(ge=0, le=1)]
 
 
-class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ConfigBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A block of the file; unknown keys are mistakes."""
 
 
-class Sequences(Block, frozen=True):
+class Sequences(ConfigBlock, frozen=True):
     """A source of arrival sequences."""
 
     scenario: str | dict[str, Any]
@@ -57,7 +57,7 @@ class Sequences(Block, frozen=True):
         return None if self.limit_s is None else round(2000 * self.limit_s)
 
 
-class Cloning(Block, frozen=True):
+class Cloning(ConfigBlock, frozen=True):
     """The warm start: imitation of a teacher."""
 
     teacher: str = "capped_sjf"
@@ -70,7 +70,7 @@ class Cloning(Block, frozen=True):
     minibatch: Count = 256
 
 
-class Ppo(Block, frozen=True):
+class Ppo(ConfigBlock, frozen=True):
     """PPO without a critic, as in spark-sched-sim."""
 
     epochs: Count = 3
@@ -83,7 +83,7 @@ class Ppo(Block, frozen=True):
     """Part of an episode's decisions used for learning."""
 
 
-class Reinforce(Block, frozen=True):
+class Reinforce(ConfigBlock, frozen=True):
     """REINFORCE as published (Decima, section 5.3): one step of Adam per iteration, gradients summed over decisions."""
 
     learning_rate: Positive = 1e-3
@@ -92,7 +92,7 @@ class Reinforce(Block, frozen=True):
     """Whether to subtract the cost of the average number of live jobs."""
 
 
-class Evolution(Block, frozen=True):
+class Evolution(ConfigBlock, frozen=True):
     """Evolution strategies (Salimans et al. 2017): pairs of opposite steps of size sigma, on the same sequences."""
 
     pairs: Count = 8
@@ -100,7 +100,7 @@ class Evolution(Block, frozen=True):
     learning_rate: Positive = 0.01
 
 
-class Distillation(Block, frozen=True):
+class DistillationConfig(ConfigBlock, frozen=True):
     """Decision trees from a network."""
 
     teacher: str = "decima"
@@ -115,7 +115,7 @@ class Distillation(Block, frozen=True):
     """Fewest rows at a leaf (a job, a stage, a decision)."""
 
 
-class Entropy(Block, frozen=True):
+class Entropy(ConfigBlock, frozen=True):
     """The weight of the entropy bonus: from first to last, linearly over `iterations`."""
 
     first: Annotated[float, Meta(ge=0)] = 0.04
@@ -123,7 +123,7 @@ class Entropy(Block, frozen=True):
     iterations: Count = 300
 
 
-class Validation(Block, frozen=True):
+class Validation(ConfigBlock, frozen=True):
     """Greedy episodes on separate seeds, once in `every` iterations; the best weights are kept."""
 
     seeds: str = "5000..5019"
@@ -135,7 +135,7 @@ class Validation(Block, frozen=True):
         return parse_seeds(self.seeds)
 
 
-class Config(Block, frozen=True):
+class Config(ConfigBlock, frozen=True):
     """A training run: each iteration plays each of `sequences` sequences `rollouts` times, under equal run times."""
 
     name: str
@@ -159,7 +159,7 @@ class Config(Block, frozen=True):
     ppo: Ppo = Ppo()
     reinforce: Reinforce = Reinforce()
     evolution: Evolution = Evolution()
-    distillation: Distillation = Distillation()
+    distillation: DistillationConfig = DistillationConfig()
     entropy: Entropy = Entropy()
     validation: Validation = Validation()
 

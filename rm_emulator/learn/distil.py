@@ -27,7 +27,7 @@ from schedulers.learned import facts, shelf
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.limits import STEPS
 from schedulers.learned.network import Network, Scores, log_probabilities
-from schedulers.learned.tree import Decider, Tree, Trees, write
+from schedulers.learned.tree import Tree, TreeDecider, Trees, write
 
 Say = Callable[[str], None]
 #: File of the best trees on the validation seeds.
@@ -80,7 +80,7 @@ def _middle(chances: Doubles) -> float:
 class Lesson:
     """One episode: pupil or teacher decides, and the teacher's probabilities are noted."""
 
-    def __init__(self, lessons: Lessons, teacher: Network, pupil: Decider | None) -> None:
+    def __init__(self, lessons: Lessons, teacher: Network, pupil: TreeDecider | None) -> None:
         self._lessons, self._teacher, self._pupil = lessons, teacher, pupil
 
     def ask(self, graph: Graph, _: ClusterView) -> Action:
@@ -171,7 +171,7 @@ class Distillation:
         draws = keyed.generator(self.config.seed, "lesson", number)
         workload = self.config.workload(draws)
         limit = self.config.workloads[workload].limit_ms(draws)
-        lesson = Lesson(self._lessons, Network(self._weights), trees and Decider(trees))
+        lesson = Lesson(self._lessons, Network(self._weights), trees and TreeDecider(trees))
         self._theatre.episode(workload, FIRST_TRAINING_SEED + number, limit).play(lesson.ask)
 
     def _validated(self, trees: Trees | None) -> list[float]:
@@ -180,11 +180,13 @@ class Distillation:
         for workload, each in enumerate(self.config.workloads):
             jcts = []
             for seed in self.config.validation.numbers:
-                ask = Lesson(Lessons(), Network(self._weights), None).ask if trees is None else _asked(Decider(trees))
+                ask = (
+                    Lesson(Lessons(), Network(self._weights), None).ask if trees is None else _asked(TreeDecider(trees))
+                )
                 jcts.append(self._theatre.episode(workload, seed, each.validated_ms).play(ask).jct_s)
             found.append(float(np.mean(jcts)))
         return found
 
 
-def _asked(trees: Decider) -> Ask[Graph, Action]:
+def _asked(trees: TreeDecider) -> Ask[Graph, Action]:
     return lambda graph, _: trees.choose(graph).action

@@ -23,7 +23,7 @@ from rm_emulator.engine.recording import Kept
 from rm_emulator.experiments.grid import at_point
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
 from rm_emulator.learn.agents import AGENTS
-from rm_emulator.learn.episode import REWARD_MS, Episode, Objective, Setting, stepped
+from rm_emulator.learn.episode import REWARD_MS, Episode, EpisodeSetting, Objective, stepped
 from rm_emulator.learn.gantt import Pixels, drawn
 from rm_emulator.learn.padded import Observation, OrderPadding, Padded, Padding
 from rm_emulator.scenario.load import load
@@ -41,7 +41,7 @@ MOST_JOBS: Final = 50
 MOST_STAGES: Final = 1000
 
 
-class Played(NamedTuple):
+class PlayedEpisode(NamedTuple):
     """An episode under a policy of the scenario: figures in s, and its event log."""
 
     mean_jct_s: float
@@ -125,7 +125,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         if limit is None and self._mean_limit_s is not None:
             limit = self.np_random.exponential(self._mean_limit_s)
         until = None if limit is None else max(1, round(1000 * limit))
-        setting, draws = Setting(self._scenario, self._policy, chosen), self.render_mode is not None
+        setting, draws = EpisodeSetting(self._scenario, self._policy, chosen), self.render_mode is not None
         self._episode = Episode(setting, self._agent, until_ms=until, keeps_log=self._keeps_log, draws=draws)
         return self._observed()
 
@@ -192,16 +192,16 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
             raise ValueError(f"stage {place} is not in the observation: give the environment more room (most_stages)")
         return self._padding.encoded(self.graph, self._places.index(place), action)
 
-    def play(self, label: str, *, seed: int) -> Played:
+    def play(self, label: str, *, seed: int) -> PlayedEpisode:
         """The same episode under one of the scenario's own policies, to its end, for comparison with the agent."""
         chunks: list[bytes] = []
         log = Log(chunks.append)
         kept = Kept(attempts=False)
-        simulation = Setting(self._scenario, _policy(self._policies, label), seed).run(kept, log=log).simulation
+        simulation = EpisodeSetting(self._scenario, _policy(self._policies, label), seed).run(kept, log=log).simulation
         simulation.run()
         log.flush()
         jcts = [row.finish_ms - row.submit_ms for row in kept.jobs if row.finish_ms is not None]
-        return Played(sum(jcts) / len(jcts) / 1000, simulation.end_ms / 1000, b"".join(chunks))
+        return PlayedEpisode(sum(jcts) / len(jcts) / 1000, simulation.end_ms / 1000, b"".join(chunks))
 
     def _masks(self) -> Any:
         """Masks in the form for `action_space.sample`."""

@@ -16,12 +16,12 @@ from greenlet import getcurrent, greenlet
 from rm_emulator.engine.config import Central, kind
 from rm_emulator.engine.recording import Kept, Recording
 from rm_emulator.engine.simulation import few_collections
-from rm_emulator.experiments.assembly import Run, assemble, workload_of
+from rm_emulator.experiments.assembly import AssembledRun, assemble, workload_of
 from rm_emulator.experiments.grid import at_point
 from rm_emulator.issues import InvalidInput
 from rm_emulator.learn.agents import Agent, Ask, Chosen, Seen
-from rm_emulator.learn.gantt import Bar
-from rm_emulator.learn.returns import Outcome
+from rm_emulator.learn.gantt import GanttBar
+from rm_emulator.learn.returns import EpisodeTimes
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.schema import Scenario
@@ -33,7 +33,7 @@ Objective = Literal["mean_jct", "makespan"]
 REWARD_MS: Final = 1e5
 
 
-class Setting(msgspec.Struct, frozen=True):
+class EpisodeSetting(msgspec.Struct, frozen=True):
     """The setting of an episode."""
 
     scenario: Scenario
@@ -43,7 +43,7 @@ class Setting(msgspec.Struct, frozen=True):
     seed: int
     """Seed of arrivals and durations."""
 
-    def run(self, recording: Recording, *, log: Log | None = None, policy: Policy | None = None) -> Run:
+    def run(self, recording: Recording, *, log: Log | None = None, policy: Policy | None = None) -> AssembledRun:
         """The run as in the scenario. policy: takes the place of the entry's policy."""
         logs = None if log is None else lambda _: log
         built = workload_of(self.scenario, self.seed)
@@ -51,7 +51,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 def stepped(loaded: Loaded) -> Scenario:
-    """The scenario in the form for `Setting`. Raises InvalidInput if the scenario cannot run, or not step by step."""
+    """The scenario in the form for `EpisodeSetting`. Raises InvalidInput if it cannot run, or not step by step."""
     check(loaded)
     if len(loaded.points) > 1:
         raise InvalidInput([loaded.issue(("spec", "sweep"), "a sweep cannot be stepped: name one point")])
@@ -69,7 +69,7 @@ class Episode(Generic[Seen, Chosen]):
 
     def __init__(
         self,
-        setting: Setting,
+        setting: EpisodeSetting,
         agent: Agent[Seen, Chosen],
         *,
         until_ms: int | None = None,
@@ -102,7 +102,7 @@ class Episode(Generic[Seen, Chosen]):
         self.asked = None  # and stays None where the engine raises
         self.asked = self._engine.switch(*action)
 
-    def play(self, ask: Ask[Seen, Chosen]) -> Outcome:
+    def play(self, ask: Ask[Seen, Chosen]) -> EpisodeTimes:
         """Go on to the end with the choices of `ask`."""
         with few_collections():
             while self.asked is not None:
@@ -142,13 +142,13 @@ class Episode(Generic[Seen, Chosen]):
         return [row.finish_ms - row.submit_ms for row in self._kept.jobs if row.finish_ms is not None]
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> EpisodeTimes:
         """Arrivals and ends of all jobs that have arrived; live jobs end now."""
         live = self._simulation.jobs.values()
         end = self._until if live and self._until is not None else self._simulation.end_ms
         rows = [(row.submit_ms, row.finish_ms) for row in self._kept.jobs if row.finish_ms is not None]
         times = np.array(sorted(rows + [(job.source.submit_ms, end) for job in live]), dtype=float).reshape(-1, 2)
-        return Outcome(times[:, 0], times[:, 1], end)
+        return EpisodeTimes(times[:, 0], times[:, 1], end)
 
     @property
     def figures(self) -> dict[str, float]:
@@ -170,11 +170,18 @@ class Episode(Generic[Seen, Chosen]):
         return [node.id for node in self._simulation.config.nodes]
 
     @property
-    def bars(self) -> list[Bar]:
+    def bars(self) -> list[GanttBar]:
         """Past tasks, and present tasks up to now."""
         now = self.now_ms
         running = self._simulation.containers.values()
         return [
-            *(Bar(attempt.node, attempt.job, attempt.granted_ms, attempt.ended_ms) for attempt in self._kept.tasks),
-            *(Bar(c.node, c.job, c.granted_ms, now) for c in running if c.stage >= 0 and c.ended_ms <= c.granted_ms),
+            *(
+                GanttBar(attempt.node, attempt.job, attempt.granted_ms, attempt.ended_ms)
+                for attempt in self._kept.tasks
+            ),
+            *(
+                GanttBar(c.node, c.job, c.granted_ms, now)
+                for c in running
+                if c.stage >= 0 and c.ended_ms <= c.granted_ms
+            ),
         ]

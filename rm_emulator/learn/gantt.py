@@ -21,7 +21,7 @@ _RGB: Final = np.array([list(bytes.fromhex(colour)) for colour in _COLOURS], dty
 _GROUND, _EDGE = 255, 225
 
 
-class Bar(NamedTuple):
+class GanttBar(NamedTuple):
     """A task, or its hold on a node, from start to end in ms."""
 
     node: str
@@ -30,13 +30,13 @@ class Bar(NamedTuple):
     end: int
 
 
-def drawn(bars: Iterable[Bar], nodes: Iterable[str], end_ms: int) -> Pixels:
+def drawn(bars: Iterable[GanttBar], nodes: Iterable[str], end_ms: int) -> Pixels:
     """[height, WIDTH, 3]: all time up to `end_ms`, one row per node and task at once, nodes in the order given."""
     bars = sorted(bars)
     by_node = {node: list(of) for node, of in groupby(bars, key=lambda bar: bar.node)}
     jobs = dict.fromkeys(bar.job for bar in sorted(bars, key=lambda bar: (bar.start, bar.job)))
     colours = {job: _RGB[index % len(_RGB)] for index, job in enumerate(jobs)}
-    rows: list[tuple[Bar, int]] = []
+    rows: list[tuple[GanttBar, int]] = []
     offset = 0
     for node in nodes:
         mine = sorted(by_node.get(node, ()), key=lambda bar: (bar.start, bar.end, bar.job))

@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
     nodes: Tensor
     """[n, features], by place."""
-    table: Table
+    table: LayerTable
     block: Tensor
     """[occurrences], block of the table."""
     graph: Tensor
@@ -64,7 +64,7 @@ class Batch(NamedTuple):
     """[graphs with classes], the graph."""
 
 
-class Table(NamedTuple):
+class LayerTable(NamedTuple):
     """See Layers. steps: places of each layer, and indexes of children and of parents, the latter within the layer."""
 
     place: Tensor
@@ -172,14 +172,14 @@ def positions(ascending: Ints, wanted: Ints, what: str) -> Ints:
     return found
 
 
-def _table(found: Layers) -> Table:
+def _table(found: Layers) -> LayerTable:
     sizes = np.diff(found.ends, prepend=0)
     steps = tuple(
         (low, high, torch.from_numpy(found.child[first:last]), torch.from_numpy(found.parent[first:last] - low))
         for low, high, first, last in found.layers
     )
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    return Table(torch.from_numpy(found.place), torch.from_numpy(owner), found.leaves, steps)
+    return LayerTable(torch.from_numpy(found.place), torch.from_numpy(owner), found.leaves, steps)
 
 
 class Parts(nn.Module, ABC):
@@ -219,7 +219,7 @@ class Parts(nn.Module, ABC):
         return Weights(self.architecture, arrays, about or {})
 
 
-class Decima(Parts):
+class DecimaNetwork(Parts):
     """Decima's network."""
 
     architecture: Architecture

@@ -15,7 +15,7 @@ from torch import Tensor
 from rm_emulator.learn.agents import Decision
 from rm_emulator.learn.network import Judged, Parts, log_softmax, positions, sums
 from schedulers.learned.order_network import SCALE
-from schedulers.learned.routes import Choices, Route
+from schedulers.learned.routes import Route, RouteChoices
 from schedulers.learned.weights import OrderSizes
 
 
@@ -52,7 +52,7 @@ class OrderBatch(NamedTuple):
     """[decisions], the choice among the k rows."""
 
 
-def order_batch(seen: Sequence[Choices], rows: Sequence[int], *, dtype: torch.dtype = torch.float32) -> OrderBatch:
+def order_batch(seen: Sequence[RouteChoices], rows: Sequence[int], *, dtype: torch.dtype = torch.float32) -> OrderBatch:
     """Choices, each with the chosen row. Raises ValueError for a row outside the choices."""
     numbers: dict[int, int] = {}
     unique: list[Route] = []
@@ -98,7 +98,7 @@ class Lachesis(Parts):
 
     architecture: OrderSizes
 
-    def batch(self, decisions: Sequence[Decision[Choices, int]]) -> OrderBatch:
+    def batch(self, decisions: Sequence[Decision[RouteChoices, int]]) -> OrderBatch:
         """See Parts."""
         return order_batch([each.graph for each in decisions], [each.action for each in decisions])
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rm_emulator.learn.agents import Chosen, Seen
 from schedulers.learned.graph import JOB_FEATURES, NODE_FEATURES, Action, Graph, able, class_of
-from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES, Choices
+from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES, RouteChoices
 
 Observation = dict[str, NDArray[Any]]
 #: Room for edges, per stage.
@@ -151,7 +151,7 @@ class Padding(Padded[Graph, Action]):
         return mask.copy(), *(np.ones(part, dtype=np.int8) for part in self._parts)
 
 
-class OrderPadding(Padded[Choices, int]):
+class OrderPadding(Padded[RouteChoices, int]):
     """For LACHESIS's question: the next stage. Assigned stages have rows too, but are not `left`."""
 
     def __init__(self, *, jobs: int, stages: int) -> None:
@@ -164,7 +164,7 @@ class OrderPadding(Padded[Choices, int]):
         }
         super().__init__(jobs, stages, own)
 
-    def observe(self, seen: Choices | None) -> tuple[Observation, list[Any]]:
+    def observe(self, seen: RouteChoices | None) -> tuple[Observation, list[Any]]:
         """See Padded. A place is a row of the choices."""
         found = self._empty()
         places: list[int] = []
@@ -188,7 +188,7 @@ class OrderPadding(Padded[Choices, int]):
         found["sizes"][:] = len(places), edges, len(shown)
         return found, places
 
-    def chosen(self, seen: Choices, place: int, action: NDArray[np.int64]) -> int:
+    def chosen(self, seen: RouteChoices, place: int, action: NDArray[np.int64]) -> int:
         """See Padded."""
         return place
 
@@ -196,7 +196,7 @@ class OrderPadding(Padded[Choices, int]):
         """See Padded."""
         return chosen
 
-    def encoded(self, seen: Choices, row: int, chosen: int) -> np.int64:
+    def encoded(self, seen: RouteChoices, row: int, chosen: int) -> np.int64:
         """See Padded."""
         return np.int64(row)
 

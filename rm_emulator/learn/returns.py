@@ -15,7 +15,7 @@ import numpy as np
 from schedulers.learned.graph import Doubles
 
 
-class Outcome(msgspec.Struct, frozen=True, eq=False):
+class EpisodeTimes(msgspec.Struct, frozen=True, eq=False):
     """Arrivals and ends of an episode, the source of costs."""
 
     arrivals: Doubles
@@ -30,12 +30,12 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
         """Mean completion time in s."""
         return float((self.ends - self.arrivals).mean() / 1000) if len(self.ends) else 0.0
 
-    def makespan(self) -> Outcome:
+    def makespan(self) -> EpisodeTimes:
         """The outcome of one job from 0 to the end, with the makespan as its cost."""
-        return Outcome(np.zeros(1), np.array([float(self.end)]), self.end)
+        return EpisodeTimes(np.zeros(1), np.array([float(self.end)]), self.end)
 
 
-def cost_to_go(times: Doubles, outcome: Outcome, horizon_s: float | None = None) -> Doubles:
+def cost_to_go(times: Doubles, outcome: EpisodeTimes, horizon_s: float | None = None) -> Doubles:
     """Future job seconds at each time (ms); with a horizon, discounted by exp(-time / horizon).
 
     [len(times)]. Costs are the number of live jobs, integrated over time, so their mean is the mean JCT (Little).
@@ -49,20 +49,20 @@ def cost_to_go(times: Doubles, outcome: Outcome, horizon_s: float | None = None)
     return costs
 
 
-def differential(times: Doubles, outcome: Outcome, rate: float) -> Doubles:
+def differential(times: Doubles, outcome: EpisodeTimes, rate: float) -> Doubles:
     """The cost of `rate` live jobs from each time (ms) to the end, to be subtracted (Decima, section 5.3)."""
     return rate * np.maximum(outcome.end - times, 0.0) / 1000
 
 
 def advantages(
-    times: Sequence[Doubles], outcomes: Sequence[Outcome], *, horizon_s: float | None = None, rate: float = 0.0
+    times: Sequence[Doubles], outcomes: Sequence[EpisodeTimes], *, horizon_s: float | None = None, rate: float = 0.0
 ) -> list[Doubles]:
     """For each rollout of one sequence and each of its decisions: the mean cost of all rollouts minus its own cost.
 
     times: per rollout the times of its decisions, ms. rate: mean live jobs per time, for differential costs.
     """
 
-    def costs(at: Doubles, outcome: Outcome) -> Doubles:
+    def costs(at: Doubles, outcome: EpisodeTimes) -> Doubles:
         return cost_to_go(at, outcome, horizon_s) - differential(at, outcome, rate)
 
     return [

@@ -21,8 +21,8 @@ import msgspec
 from rm_emulator.experiments.grid import at_point
 from rm_emulator.learn.agents import AGENTS, DECIMA, Decide, Decision
 from rm_emulator.learn.config import Sequences
-from rm_emulator.learn.episode import Episode, Setting, stepped
-from rm_emulator.learn.returns import Outcome
+from rm_emulator.learn.episode import Episode, EpisodeSetting, stepped
+from rm_emulator.learn.returns import EpisodeTimes
 from rm_emulator.scenario.load import load
 from schedulers.core import keyed
 from schedulers.core.errors import UserError
@@ -36,7 +36,7 @@ ORACLE: Final = {"kind": "oracle"}
 class Rollout(msgspec.Struct, frozen=True, eq=False):
     """The result of an episode."""
 
-    outcome: Outcome
+    outcome: EpisodeTimes
     decisions: list[Decision[Any, Any]]
     """The kept decisions."""
     asked: int
@@ -74,7 +74,7 @@ class Theatre:
     def episode(self, workload: int, seed: int, limit_ms: int | None = None) -> Episode[Any, Any]:
         """A new episode. Placement and copies are those of the scenario's first policy."""
         scenario, entry = self._settings[workload]
-        return Episode(Setting(scenario, {**entry, "predictor": ORACLE}, seed), self._agent, until_ms=limit_ms)
+        return Episode(EpisodeSetting(scenario, {**entry, "predictor": ORACLE}, seed), self._agent, until_ms=limit_ms)
 
     def play(self, task: Task) -> Rollout:
         """One episode."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rm_emulator.learn.agents import Chosen, Decision, Seen
 from rm_emulator.learn.critic import WIDTH, beside_others, features, unexplained
-from rm_emulator.learn.network import Decima, Judged, Parts
+from rm_emulator.learn.network import DecimaNetwork, Judged, Parts
 from rm_emulator.learn.order_network import Lachesis
 from rm_emulator.learn.returns import advantages
 from rm_emulator.learn.rollouts import Rollout
@@ -81,7 +81,7 @@ def features_of(episode: Rollout) -> np.ndarray:
 
 def critic_of(network: Parts) -> Explains:
     """Features of the state for a linear estimate, or the expectation of the network's own critic, s."""
-    if isinstance(network, Decima):
+    if isinstance(network, DecimaNetwork):
         return features_of
 
     def expects(episode: Rollout) -> np.ndarray:
@@ -98,7 +98,7 @@ def critic_of(network: Parts) -> Explains:
 
 def expected_of(network: Parts, episodes: Sequence[Rollout]) -> np.ndarray:
     """[decisions]: targets of a critic: ln(time to go over the longest way left); NaN without a critic."""
-    if isinstance(network, Decima):
+    if isinstance(network, DecimaNetwork):
         return np.full(sum(len(episode.decisions) for episode in episodes), np.nan)
     return np.array(
         [
@@ -111,7 +111,7 @@ def expected_of(network: Parts, episodes: Sequence[Rollout]) -> np.ndarray:
 
 def made(weights: Weights) -> Parts:
     """The network in torch."""
-    return Decima(weights) if isinstance(weights.architecture, Architecture) else Lachesis(weights)
+    return DecimaNetwork(weights) if isinstance(weights.architecture, Architecture) else Lachesis(weights)
 
 
 def lots(

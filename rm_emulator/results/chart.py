@@ -168,7 +168,7 @@ class Cells:
         return read_table(self._first(label), "nodes")
 
     @functools.cached_property
-    def courses(self) -> Mapping[str, fairness.Course]:
+    def courses(self) -> Mapping[str, fairness.QueueShares]:
         """By label the queues over time in the first seed; none for a run with a single queue."""
         if not self.summary.several_queues:
             return {}

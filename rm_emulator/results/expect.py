@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from rm_emulator.results.figures import Comparison, Outcome, Run, bare
+from rm_emulator.results.figures import ExpectationOutcome, LabelComparison, Run, bare
 from schedulers.core.errors import UserError, nearest
 
 COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -98,14 +98,14 @@ def parse(text: str) -> Expectation:
     return _Reader(text).expectation()
 
 
-def evaluate(expectation: Expectation, summary: Mapping[str, Any]) -> Outcome:
+def evaluate(expectation: Expectation, summary: Mapping[str, Any]) -> ExpectationOutcome:
     """Outcome of an expectation: whether true, and the figures of both sides. summary: `figures.Summary` as plain data.
 
     Raises ExpectError for an unknown label or field, with the nearest valid name.
     """
     left, right = expectation.left(summary), expectation.right(summary)
     holds = left is not None and right is not None and COMPARISONS[expectation.sign](left, right)
-    return Outcome(text=expectation.text, holds=holds, left=left, right=right)
+    return ExpectationOutcome(text=expectation.text, holds=holds, left=left, right=right)
 
 
 def check(expectation: Expectation, labels: Sequence[str], baseline: str | None = None) -> None:
@@ -285,7 +285,7 @@ class _Anything(dict[str, Any]):
 
 def _skeleton(labels: list[str], baseline: str) -> dict[str, Any]:
     """A summary with every field and no figures."""
-    run, comparison = _blank(msgspec.inspect.type_info(Run)), _blank(msgspec.inspect.type_info(Comparison))
+    run, comparison = _blank(msgspec.inspect.type_info(Run)), _blank(msgspec.inspect.type_info(LabelComparison))
     return {
         "runs": [{**run, "label": label} for label in labels],
         "comparisons": [{**comparison, "label": label} for label in labels if label != baseline],

@@ -48,7 +48,7 @@ STATES: Final = {STARVED: "starved", HUNGRY: "hungry", SATISFIED: "satisfied"}
 _CLOSE: Final = 1e-9
 
 
-class Course(msgspec.Struct, frozen=True, kw_only=True):
+class QueueShares(msgspec.Struct, frozen=True, kw_only=True):
     """Queues over time: arrays of buckets x queues, all in fractions of the cluster.
 
     start_ms: the first bucket's start; asked: demand resource by resource. task: the mean task's dominant share.
@@ -75,7 +75,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
 
 def course(
     jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, queues: Iterable[Mapping[str, Any]] = ()
-) -> Course | None:
+) -> QueueShares | None:
     """The course of a cell; None when nothing was ever granted. queues: of the scenario, as plain data.
 
     tasks: columns job, stage, task, attempt, granted_ms, ended_ms, code and the demands.
@@ -102,7 +102,7 @@ def course(
         asked[:, :, r] = held[:, :, r] + integrals(owner, units, since, granted, width, buckets, len(names)) / full
     task = _mean_task(rows, capacity, len(names))
     fair, share, demand, waiting = tree.fill(asked), held.max(axis=2), asked.max(axis=2), (asked - held).max(axis=2)
-    return Course(
+    return QueueShares(
         queues=names,
         start_ms=begin,
         width_ms=width,
@@ -176,7 +176,7 @@ def states(held: Floats, fair: Floats, waiting: Floats, demand: Floats, task: Fl
     return np.where(starved, STARVED, np.where(waits, HUNGRY, busy)).astype(np.int8)
 
 
-def jain_over_time(course: Course, window_ms: int) -> Floats | None:
+def jain_over_time(course: QueueShares, window_ms: int) -> Floats | None:
     """Jain's index in each window from the first submission on, NaN where fewer than two queues have a fair share.
 
     The rest after the last whole window belongs to the last window. None when the buckets do not fit the window.
@@ -193,7 +193,7 @@ def jain_over_time(course: Course, window_ms: int) -> Floats | None:
     return np.where(counted.sum(axis=1) > 1, index, np.nan)
 
 
-def figures(course: Course | None, queues: Sequence[str]) -> dict[str, Any]:
+def figures(course: QueueShares | None, queues: Sequence[str]) -> dict[str, Any]:
     """`fairness` and `new_queue` of one cell, as fields of `figures.Run`. queues: of a cell without a course."""
     if course is None:
         return {"fairness": Fairness(queues={name: QueueFairness() for name in queues}), "new_queue": NewQueue()}
@@ -202,30 +202,30 @@ def figures(course: Course | None, queues: Sequence[str]) -> dict[str, Any]:
     return {"fairness": Fairness(**each, queues=of_queues), "new_queue": _new_queue(course)}
 
 
-def _windows(course: Course, window_ms: int) -> Windows:
+def _windows(course: QueueShares, window_ms: int) -> Windows:
     index = jain_over_time(course, window_ms)
     known = index[~np.isnan(index)] if index is not None else np.zeros(0)
     return Windows(mean=figure(known.mean()), worst=figure(known.min())) if len(known) else Windows()
 
 
-def _queue(course: Course, index: int) -> QueueFairness:
+def _queue(course: QueueShares, index: int) -> QueueFairness:
     state = course.state[:, index]
     times = {f"{name}_s": int((state == code).sum()) * course.width_ms / 1000 for code, name in STATES.items()}
     means = {"share_mean": course.held, "fair_share_mean": course.fair}
     return QueueFairness(**times, **{name: figure(values[:, index].mean()) for name, values in means.items()})
 
 
-def several(courses: Mapping[str, Course]) -> bool:
+def several(courses: Mapping[str, QueueShares]) -> bool:
     """Whether there is anything to share: a run with more than one queue."""
     return any(len(course.queues) > 1 for course in courses.values())
 
 
-def busiest(course: Course) -> int:
+def busiest(course: QueueShares) -> int:
     """The bucket of highest load: the first with the largest demand, held and waiting, for the most wanted resource."""
     return int(course.asked.sum(axis=1).max(axis=1).argmax())
 
 
-def _new_queue(course: Course) -> NewQueue:
+def _new_queue(course: QueueShares) -> NewQueue:
     at, weight = busiest(course), NewQueue().weight
     share = course.tree.share_of_another(course.asked[at], weight)
     return NewQueue(share=figure(share), at_s=(course.start_ms + at * course.width_ms) / 1000)

@@ -87,7 +87,7 @@ class Queue(Struct, frozen=True, kw_only=True):
     share: Annotated[Maybe, _is("dominant share (DRF, section 4.1), mean over the makespan, exact")] = None
 
 
-class Services(Struct, frozen=True, kw_only=True):
+class ServiceFigures(Struct, frozen=True, kw_only=True):
     """Services: jobs without an end of their own; no other figure of times counts services."""
 
     jobs: int = 0
@@ -96,7 +96,7 @@ class Services(Struct, frozen=True, kw_only=True):
     in_time: Annotated[Maybe, _is("of those with an objective, part that met it", good=1)] = None
 
 
-class Thinker(Struct, frozen=True, kw_only=True):
+class ThinkerFigures(Struct, frozen=True, kw_only=True):
     """A scheduler with a time to think (`results.thinking`)."""
 
     jobs: Annotated[int, _is("of which it placed all tasks")] = 0
@@ -159,7 +159,7 @@ class Locality(Struct, frozen=True, kw_only=True):
     off: Maybe = None
 
 
-class Deadlines(Struct, frozen=True, kw_only=True):
+class DeadlineFigures(Struct, frozen=True, kw_only=True):
     """Jobs with a deadline."""
 
     jobs: int = 0
@@ -230,7 +230,7 @@ class Run(Struct, frozen=True, kw_only=True):
     fairness: Fairness = Fairness()
     new_queue: NewQueue = NewQueue()
     locality: Locality | None = None
-    deadlines: Deadlines | UnsetType = UNSET
+    deadlines: DeadlineFigures | UnsetType = UNSET
     decisions: int | None = None
     decision_us: Annotated[Latency | None, _is("of the scheduler's code", "us", machine=True)] = None
     wall_s: Annotated[Maybe, _is("real time the run took", "s", machine=True)] = None
@@ -239,8 +239,8 @@ class Run(Struct, frozen=True, kw_only=True):
     peak_rss_mb: Annotated[Maybe, _is("of the process", "MB", machine=True)] = None
     log_sha256: Annotated[str | None, _is("of the event log: equal hashes, equal runs")] = None
     messages_per_task: Annotated[Maybe | UnsetType, _is("between schedulers and workers that see no cluster")] = UNSET
-    services: Services | UnsetType = UNSET
-    schedulers: Annotated[dict[str, Thinker] | UnsetType, _is("by name, where they take their time")] = UNSET
+    services: ServiceFigures | UnsetType = UNSET
+    schedulers: Annotated[dict[str, ThinkerFigures] | UnsetType, _is("by name, where they take their time")] = UNSET
     costs: Annotated[dict[str, Costs], _is("by queue, under the baselines that were run")] = {}
 
 
@@ -267,7 +267,7 @@ class ComparedBin(Struct, frozen=True, kw_only=True):
     speedup: Speedups = Speedups()
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class LabelComparison(Struct, frozen=True, kw_only=True):
     """A label compared with the baseline, job by job."""
 
     sweep: Swept = UNSET
@@ -282,7 +282,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     bins: Bins[ComparedBin]
 
 
-class Workload(Struct, frozen=True, kw_only=True):
+class WorkloadFigures(Struct, frozen=True, kw_only=True):
     """Where the jobs come from."""
 
     name: str | None = None
@@ -290,7 +290,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class ExpectationOutcome(Struct, frozen=True, kw_only=True):
     """An expectation and the figures of both sides, None where a figure has no value."""
 
     sweep: Swept = UNSET
@@ -308,12 +308,12 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     scenario: str
     version: str | None
-    workload: Workload | None
+    workload: WorkloadFigures | None
     baseline: str
     sweep: dict[str, list[Any]] | UnsetType = UNSET
     runs: list[Run]
-    comparisons: list[Comparison]
-    expect: list[Outcome] = []
+    comparisons: list[LabelComparison]
+    expect: list[ExpectationOutcome] = []
 
     @property
     def labels(self) -> list[str]:

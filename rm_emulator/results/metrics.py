@@ -14,7 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rm_emulator.results.figures import BINS, Bin, Bins, Deadlines, ErrorSpread, Placement, Queue, Services, Spread
+from rm_emulator.results.figures import (
+    BINS,
+    Bin,
+    Bins,
+    DeadlineFigures,
+    ErrorSpread,
+    Placement,
+    Queue,
+    ServiceFigures,
+    Spread,
+)
 
 THIN_WIDTH: Final = 3
 SMALL_MS: Final = 1_000_000
@@ -254,13 +264,13 @@ def queues(jobs: pl.DataFrame, shares: Mapping[str, float]) -> dict[str, Queue]:
     }
 
 
-def deadlines(jobs: pl.DataFrame) -> Deadlines | None:
+def deadlines(jobs: pl.DataFrame) -> DeadlineFigures | None:
     """Of the jobs with a deadline how many have met it, None where no job has one."""
     due = jobs.filter(pl.col("deadline_ms").is_not_null())
     if due.is_empty():
         return None
     late_ms = due["finish_ms"] - due["deadline_ms"]
-    return Deadlines(
+    return DeadlineFigures(
         jobs=len(due),
         met=figure(int((late_ms <= 0).sum()) / len(due)),
         late_s=spread(late_ms.filter(late_ms > 0) / 1000, Spread),
@@ -313,14 +323,14 @@ def without_services(jobs: pl.DataFrame) -> pl.DataFrame:
     return jobs.filter(~pl.col("service")) if "service" in jobs.columns else jobs
 
 
-def services(jobs: pl.DataFrame) -> Services | msgspec.UnsetType:
+def services(jobs: pl.DataFrame) -> ServiceFigures | msgspec.UnsetType:
     """The figures of services; UNSET where there are none."""
     if "service" not in jobs.columns:
         return msgspec.UNSET
     rows = jobs.filter("service").with_columns(took=pl.col("all_started_ms") - pl.col("submit_ms"))
     met = (pl.col("took") <= pl.col("start_within_ms")).fill_null(value=False)
     held = rows.drop_nulls("start_within_ms").select(took=met)
-    return Services(
+    return ServiceFigures(
         jobs=len(rows),
         started=int(rows["took"].count()),
         start_s=spread(rows["took"] / 1000, Spread),

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.results.figures import BINS, Bins, ComparedBin, Comparison, RatioQuantiles, Speedup, Speedups
+from rm_emulator.results.figures import BINS, Bins, ComparedBin, LabelComparison, RatioQuantiles, Speedup, Speedups
 from rm_emulator.results.metrics import Floats, average, figure, spread, timed
 from schedulers.core.keyed import generator
 
@@ -150,11 +150,11 @@ def speedups(seeds: Sequence[Pairs]) -> Speedups:
     return Speedups(**{name: speedup(seeds, statistic) for name, statistic in SPEEDUPS.items()})
 
 
-def compare(label: str, baseline: str, seeds: Mapping[int, Pairs]) -> Comparison:
+def compare(label: str, baseline: str, seeds: Mapping[int, Pairs]) -> LabelComparison:
     """The speedups, quantiles of the per-job ratio, and Table 8's bins."""
     each = [seeds[seed] for seed in sorted(seeds)]
     ratios = all_ratios(each)
-    return Comparison(
+    return LabelComparison(
         label=label,
         baseline=baseline,
         seeds=sorted(seeds),

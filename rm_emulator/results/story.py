@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
-from rm_emulator.results.chapters.data import Data
+from rm_emulator.results.chapters.data import DataChapter
 from rm_emulator.results.chapters.diary import (
     FOR_DATA,
     STARTING,
@@ -116,7 +116,7 @@ class _Telling:
         self._diary = Diary()
         self._diary.stretches.begin(begin)
         self._tasks = Tasks(scheduler, state, task, self._diary)
-        self._data = Data(state, self._tasks, self._diary)
+        self._data = DataChapter(state, self._tasks, self._diary)
         about = scheduler.policy.about if isinstance(scheduler, Scheduler) else lambda job: {}
         self._outlook = Outlook(about, state, self._diary)
         self._reasons = Reasons(scheduler, state, self._tasks, self._data, self._diary.stretches)

@@ -18,7 +18,7 @@ import polars as pl
 from rm_emulator.engine.recording import SOMETIMES
 from rm_emulator.files import load_yaml, write_file
 from rm_emulator.results import costs, expect, fairness, metrics, statistics, thinking
-from rm_emulator.results.figures import Comparison, Run, Summary, Workload
+from rm_emulator.results.figures import LabelComparison, Run, Summary, WorkloadFigures
 from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
 from schedulers.core.errors import UserError
 
@@ -166,14 +166,14 @@ class Counters(msgspec.Struct, frozen=True):
 
     run: Run
     version: str | None
-    workload: Workload | None
+    workload: WorkloadFigures | None
 
 
 def read_counters(cell: Path) -> Counters:
     """The contents of cell.json. Raises MissingCell for an absent file and for unexpected contents."""
     counters = _read_json(cell / "cell.json", dict[str, Any], "run the scenario again to compute what is missing")
     try:
-        workload = msgspec.convert(counters.get("workload"), Workload | None)
+        workload = msgspec.convert(counters.get("workload"), WorkloadFigures | None)
         return Counters(msgspec.convert(counters, Run), str(counters.get("version") or ""), workload)
     except msgspec.ValidationError as error:
         raise MissingCell(f"{cell / 'cell.json'}: {error}") from None
@@ -256,6 +256,6 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl
 
 def _compare(
     jobs: Mapping[tuple[str, int], pl.DataFrame], label: str, baseline: str, seeds: Sequence[int]
-) -> Comparison:
+) -> LabelComparison:
     pairs = {seed: statistics.pair(jobs[baseline, seed], jobs[label, seed]) for seed in seeds}
     return statistics.compare(label, baseline, pairs)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rm_emulator.issues import show_point, show_swept
 from rm_emulator.results import table
-from rm_emulator.results.figures import Outcome, Summary
+from rm_emulator.results.figures import ExpectationOutcome, Summary
 from rm_emulator.results.statistics import student_t
 
 #: So many points are printed.
@@ -108,7 +108,7 @@ def show(summary: Summary, console: Console) -> None:
         console.print(_expectations(summary))
 
 
-def compared(summary: Summary) -> tuple[str, list[table.Column]]:
+def compared(summary: Summary) -> tuple[str, list[table.TableColumn]]:
     """Title and columns of the table of `run`."""
     return _title(summary), columns(summary, _PRINTED)
 
@@ -119,24 +119,24 @@ def _title(summary: Summary) -> str:
     return f"{summary.scenario}: {points:,} points, {labels} labels, {seeds} seed{'s' if seeds > 1 else ''}"
 
 
-def columns(summary: Summary, most: int | None = None) -> list[table.Column]:
+def columns(summary: Summary, most: int | None = None) -> list[table.TableColumn]:
     """Number and values of each point, and beside them the columns of its comparison. most: so many points."""
     points = summary.points[:most]
     rows = [(number, values) for number, (values, point) in enumerate(points, start=1) for _ in point.labels]
-    made = [table.Column("point", 0, [Text(str(number)) for number, _ in rows])]
+    made = [table.TableColumn("point", 0, [Text(str(number)) for number, _ in rows])]
     for axis, name in names(summary.axes).items():
-        made.append(table.Column(name, 0, [Text(show_swept(values[axis])) for _, values in rows]))
+        made.append(table.TableColumn(name, 0, [Text(show_swept(values[axis])) for _, values in rows]))
     parts = [{column.heading: column for column in table.columns(point)} for _, point in points]
     heads = {heading: column for part in reversed(parts) for heading, column in part.items()}
     nothing = [Text(table.NOTHING)] * len(summary.labels)
     for heading in dict.fromkeys(heading for part in parts for heading in part):
         each = (part[heading].cells if heading in part else nothing for part in parts)
         cells = [cell for of_point in each for cell in of_point]
-        made.append(table.Column(heading, heads[heading].rank, cells, heads[heading].justify))
+        made.append(table.TableColumn(heading, heads[heading].rank, cells, heads[heading].justify))
     return made
 
 
-def outcomes(summary: Summary) -> list[tuple[str, Sequence[Outcome], int]]:
+def outcomes(summary: Summary) -> list[tuple[str, Sequence[ExpectationOutcome], int]]:
     """Each expectation with its failed outcomes, and the number of points evaluated."""
     texts = dict.fromkeys(outcome.text for outcome in summary.expect)
     of_text = {text: [outcome for outcome in summary.expect if outcome.text == text] for text in texts}

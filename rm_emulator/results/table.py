@@ -170,7 +170,7 @@ def interval(speedup: Speedup) -> str:
     return "" if speedup.ci95 is None else "[{:.2f}, {:.2f}]".format(*speedup.ci95)
 
 
-class Column(msgspec.Struct):
+class TableColumn(msgspec.Struct):
     """rank: as of `Figure`."""
 
     heading: str
@@ -179,7 +179,7 @@ class Column(msgspec.Struct):
     justify: Literal["left", "right"] = "right"
 
 
-def compared(summary: Summary) -> tuple[str, list[Column]]:
+def compared(summary: Summary) -> tuple[str, list[TableColumn]]:
     """Title and columns of the table of `run`."""
     return _title(summary), columns(summary)
 
@@ -189,7 +189,7 @@ def comparison(summary: Summary, width: int | None = None) -> Table:
     return drawn(*compared(summary), width)
 
 
-def drawn(title: str, columns: Sequence[Column], width: int | None, rows_each: int = 0) -> Table:
+def drawn(title: str, columns: Sequence[TableColumn], width: int | None, rows_each: int = 0) -> Table:
     """A table of the columns. rows_each: a line after so many rows, none for 0.
 
     width: of the terminal in characters; the least important columns are left out until the table fits.
@@ -203,7 +203,7 @@ def drawn(title: str, columns: Sequence[Column], width: int | None, rows_each: i
         shown.remove(least)
 
 
-def _table(title: str, columns: Sequence[Column], rows_each: int) -> Table:
+def _table(title: str, columns: Sequence[TableColumn], rows_each: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column.heading, justify=column.justify, no_wrap=True)
@@ -212,21 +212,21 @@ def _table(title: str, columns: Sequence[Column], rows_each: int) -> Table:
     return table
 
 
-def columns(summary: Summary) -> list[Column]:
+def columns(summary: Summary) -> list[TableColumn]:
     """The columns of a comparison of labels."""
     labels = summary.labels
     names = [Text(label, style="bold" if label == summary.baseline else "") for label in labels]
     predictors = [next(summary.of(label)).predictor for label in labels]
-    made = [Column("label", 0, names, "left")]
+    made = [TableColumn("label", 0, names, "left")]
     if any(predictor not in (None, label) for label, predictor in zip(labels, predictors, strict=True)):
-        made.append(Column("predictor", 5, [Text(predictor or NOTHING) for predictor in predictors], "left"))
-    made += [Column(figure.heading, figure.rank, _cells(figure)) for figure in figures(summary)]
+        made.append(TableColumn("predictor", 5, [Text(predictor or NOTHING) for predictor in predictors], "left"))
+    made += [TableColumn(figure.heading, figure.rank, _cells(figure)) for figure in figures(summary)]
     if summary.comparisons:
         each = [speedups(summary).get(label) for label in labels]
         intervals = [Text(interval(s.ratio_of_means) if s else "", "dim") for s in each]
-        made.append(Column("speedup", 0, [_speedup(s.ratio_of_means) if s else _BASELINE for s in each]))
-        made.append(Column("95 % interval", 1, intervals, "left"))
-        made.append(Column("median job", 6, [_speedup(s.p50_of_ratios) if s else Text() for s in each]))
+        made.append(TableColumn("speedup", 0, [_speedup(s.ratio_of_means) if s else _BASELINE for s in each]))
+        made.append(TableColumn("95 % interval", 1, intervals, "left"))
+        made.append(TableColumn("median job", 6, [_speedup(s.p50_of_ratios) if s else Text() for s in each]))
     return made
 
 

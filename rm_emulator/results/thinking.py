@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import polars as pl
 
-from rm_emulator.results.figures import Spread, Thinker
+from rm_emulator.results.figures import Spread, ThinkerFigures
 from rm_emulator.results.metrics import figure, spread
 
 
-def thinkers(tries: pl.DataFrame, jobs: pl.DataFrame, sim_s: float) -> dict[str, Thinker]:
+def thinkers(tries: pl.DataFrame, jobs: pl.DataFrame, sim_s: float) -> dict[str, ThinkerFigures]:
     """Each scheduler's figures by its name. sim_s: how long the run was, which its busyness is measured against."""
     parts = tries.sort("scheduler", maintain_order=True).partition_by("scheduler", as_dict=True, maintain_order=True)
     return {str(name): _one(part, jobs, sim_s) for (name,), part in parts.items()}
 
 
-def _one(tries: pl.DataFrame, jobs: pl.DataFrame, sim_s: float) -> Thinker:
+def _one(tries: pl.DataFrame, jobs: pl.DataFrame, sim_s: float) -> ThinkerFigures:
     each = tries.group_by("job").agg(pl.col("placed").sum(), began_ms=pl.col("began_ms").min())
     known = each.join(jobs.select("tasks", "submit_ms", job="id"), on="job").sort("job")
     whole = int((known["placed"] >= known["tasks"]).sum())
     conflicts = int((tries["refused"] > 0).sum())
     thought = tries["ended_ms"] - tries["began_ms"]
     useful = int(thought.filter(tries["placed"] > 0).sum())
-    return Thinker(
+    return ThinkerFigures(
         jobs=whole,
         attempts=len(tries),
         conflicts=conflicts,

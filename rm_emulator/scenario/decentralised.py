@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rm_emulator.engine.architectures.decentralised import Decentralised as Workers
+from rm_emulator.engine.architectures.decentralised import DecentralisedProfile as Workers
 from rm_emulator.engine.config import Decentralised
 from rm_emulator.issues import Issue
 from rm_emulator.scenario.cluster import engine_config

@@ -21,9 +21,9 @@ from schedulers.core.resources import Resources
 from schedulers.objects.dagjob import DagJob, core_job
 from schedulers.objects.names import DAGJOB_LABEL, GROUP, QUEUE_LABEL, RUN_SECONDS, SCHEDULER
 from schedulers.objects.nesting import cut
-from schedulers.objects.node import Node, core_node
+from schedulers.objects.node import NodeObject, core_node
 from schedulers.objects.pod import Pod, demand
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import QueueObject
 
 _ENDED: Final = ("Succeeded", "Failed")
 _TIMEOUT_S: Final = 120
@@ -83,9 +83,9 @@ def _check(item: dict[str, Any] | None) -> None:
     """Raise ValueError for objects that `rm-emulator run` could not read either; limits are checked there."""
     match item and item["kind"]:
         case "Node":
-            core_node(msgspec.convert(item, Node, strict=False), _RESOURCES)
+            core_node(msgspec.convert(item, NodeObject, strict=False), _RESOURCES)
         case "Queue":
-            msgspec.convert(item, Queue, strict=False)
+            msgspec.convert(item, QueueObject, strict=False)
         case "DagJob":
             core_job(msgspec.convert(item, DagJob, strict=False), _RESOURCES)
         case "Pod":

@@ -36,9 +36,9 @@ from schedulers.objects.names import (
     USER_LABEL,
     ZONE_LABEL,
 )
-from schedulers.objects.node import Node, core_node
+from schedulers.objects.node import NodeObject, core_node
 from schedulers.objects.pod import Pod, PodSpec, PodTemplate, demand, places
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import QueueObject
 from schedulers.objects.service import pod_service, service
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -148,7 +148,7 @@ class _Reader:
         scenarios = [item for item in self._objects if item.kind == "Scenario"]
         for extra in scenarios[1:]:
             self._issues.append(extra.issue(("kind",), "a second Scenario: one a file is accepted"))
-        nodes, queues = self._all("Node", Node), self._all("Queue", Queue)
+        nodes, queues = self._all("Node", NodeObject), self._all("Queue", QueueObject)
         dagjobs, pods, batch = self._all("DagJob", DagJob), self._all("Pod", Pod), self._all("Job", _BatchJob)
         services = [(item, d) for item, d in self._all("Deployment", _Deployment) if self._joins(item, d)]
         specs = [*(pod.spec for _, pod in pods), *(each.spec.template.spec for _, each in services)]
@@ -223,7 +223,7 @@ class _Reader:
 
     # -- nodes and queues -----------------------------------------------------------------------
 
-    def _nodes(self, nodes: list[tuple[_Object, Node]], pods: list[Pod]) -> list[dict[str, Any]]:
+    def _nodes(self, nodes: list[tuple[_Object, NodeObject]], pods: list[Pod]) -> list[dict[str, Any]]:
         """Nodes without the resources of other schedulers' pods, which are assumed to run to the end."""
         resources = self._resources
         used: dict[str, list[int]] = {}
@@ -408,7 +408,7 @@ class _Reader:
         self,
         scenario: Mapping[str, Any] | None,
         groups: list[dict[str, Any]],
-        queues: list[tuple[_Object, Queue]],
+        queues: list[tuple[_Object, QueueObject]],
         jobs: list[dict[str, Any]],
     ) -> dict[str, Any]:
         data: dict[str, Any] = (
@@ -439,7 +439,7 @@ def _parent(name: str, hints: Hints | None) -> str | dict[str, Any]:
     return name if data is None else {"stage": name, "data": data}
 
 
-def _queue(queue: Queue) -> dict[str, Any]:
+def _queue(queue: QueueObject) -> dict[str, Any]:
     spec, each = queue.spec, queue.spec.perUser
     limits: dict[str, Any] = {"parent": spec.parent or None, "guaranteed": spec.guaranteed, "max": spec.max}
     limits["max_running"] = spec.maxRunning

@@ -69,7 +69,7 @@ class Key(NamedTuple):
     example: str | None
 
 
-class Section(NamedTuple):
+class ReferenceSection(NamedTuple):
     """A mapping of the file."""
 
     path: str
@@ -89,12 +89,12 @@ _ANY_WORKLOAD: Final = tuple(WorkloadBlock.model_fields)
 _ANY: Final = (*_ANY_WORKLOAD, "schedulers", "give_up")
 
 
-def sections() -> list[Section]:
+def sections() -> list[ReferenceSection]:
     """All sections, in the order of the schema; a block with several places is told at its first place."""
     return list(_sections("", Scenario, "", set()))
 
 
-def _sections(path: str, model: type[BaseModel], kind: str, told: set[type]) -> Iterator[Section]:
+def _sections(path: str, model: type[BaseModel], kind: str, told: set[type]) -> Iterator[ReferenceSection]:
     told.add(model)
     schema = model.model_json_schema()
     properties, required = schema["properties"], schema.get("required", ())
@@ -105,7 +105,7 @@ def _sections(path: str, model: type[BaseModel], kind: str, told: set[type]) -> 
         keys.append(Key(_join(path, name), _type(properties[name]), default, meaning, example))
     if issubclass(model, Settings):
         keys += _settings(path, struct_properties(model.of), {}, model.model_fields)
-    yield Section(path, kind, inspect.getdoc(model) or "", keys)
+    yield ReferenceSection(path, kind, inspect.getdoc(model) or "", keys)
     for name, field in model.model_fields.items():
         for below, part in _blocks(whole(field)):
             if part not in told:
@@ -117,12 +117,12 @@ def _sections(path: str, model: type[BaseModel], kind: str, told: set[type]) -> 
         yield _knobs(_join(path, "knobs"))
 
 
-def _knobs(path: str) -> Section:
+def _knobs(path: str) -> ReferenceSection:
     from rm_emulator.workload.synthetic import PRESETS, Preset
 
     preset = msgspec.to_builtins(PRESETS["2sigma-like"])
     about = "Settings of a preset; the examples are those of 2sigma-like."
-    return Section(path, "synthetic", about, list(_settings(path, struct_properties(Preset), preset, ())))
+    return ReferenceSection(path, "synthetic", about, list(_settings(path, struct_properties(Preset), preset, ())))
 
 
 def _settings(

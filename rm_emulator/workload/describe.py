@@ -57,7 +57,7 @@ _COV: Final = (
 )
 
 
-class Summary(msgspec.Struct, frozen=True):
+class Quantiles(msgspec.Struct, frozen=True):
     """Mean, quantiles and maximum of a quantity."""
 
     mean: float
@@ -66,7 +66,7 @@ class Summary(msgspec.Struct, frozen=True):
     max: float
 
 
-class Arrivals(msgspec.Struct, frozen=True):
+class ArrivalFigures(msgspec.Struct, frozen=True):
     """Arrivals of jobs."""
 
     span_s: float
@@ -91,7 +91,7 @@ class Load(msgspec.Struct, frozen=True):
     """Share of windows without any job."""
 
 
-class Bin(msgspec.Struct, frozen=True):
+class JobBin(msgspec.Struct, frozen=True):
     """A job bin of the SLearn paper's Table 8, as shares of all jobs and of all work (0..1)."""
 
     name: str
@@ -113,15 +113,15 @@ class Groups(msgspec.Struct, frozen=True):
     """Share of the workload's jobs in groups."""
     work: float
     """Share of the workload's work in groups."""
-    cov_time: Summary | None = None
+    cov_time: Quantiles | None = None
     """Variation over runs, so / mean."""
-    cov_space: Summary | None = None
+    cov_space: Quantiles | None = None
     """Variation over the tasks inside a run, s1 / mean, not reduced by sampling."""
-    needed: Summary | None = None
+    needed: Quantiles | None = None
     """Pilots from which on sampling has the smaller error variance, (s1 / so)^2 (paper, section 4.1), with both
     relative to their means; left out for groups without variation over runs.
     """
-    pilots: Summary | None = None
+    pilots: Quantiles | None = None
     """Number of pilots at 3 % of the tasks."""
     better_groups: float | None = None
     """Share of the groups with more pilots than needed."""
@@ -151,15 +151,15 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     history: int
     multi_stage_jobs: int
-    arrivals: Arrivals
-    size_s: Summary | None
-    width: Summary | None
-    task_s: Summary | None
-    bins: tuple[Bin, ...]
+    arrivals: ArrivalFigures
+    size_s: Quantiles | None
+    width: Quantiles | None
+    task_s: Quantiles | None
+    bins: tuple[JobBin, ...]
     load: Load | None
-    cov_time: Summary | None
+    cov_time: Quantiles | None
     """Per job, over its similar past jobs by the feature with the least variation (paper, section 4.2)."""
-    cov_space: Summary | None
+    cov_space: Quantiles | None
     """Per job with two tasks or more, s1 / (mean x sqrt(3 % of its tasks))."""
     time_above_space: float | None
     """Share of the jobs with both variations and the larger variation over time."""
@@ -280,7 +280,7 @@ def cov_over_time(
     return [least.get(number) for number in range(len(workload.jobs))]
 
 
-def job_bins(widths: Sequence[int], sizes_ms: Sequence[float]) -> tuple[Bin, ...]:
+def job_bins(widths: Sequence[int], sizes_ms: Sequence[float]) -> tuple[JobBin, ...]:
     """Shares of jobs and of work by width (below 3 tasks or not) and size (below 1000 s or not): Table 8."""
     width, size = np.asarray(widths), np.asarray(sizes_ms, dtype=np.float64)
     total = float(size.sum())
@@ -290,7 +290,7 @@ def job_bins(widths: Sequence[int], sizes_ms: Sequence[float]) -> tuple[Bin, ...
             inside = ((width >= THIN) == wide) & ((size >= SMALL_MS) == large)
             share = float(inside.mean()) if len(width) else 0.0
             work = float(size[inside].sum()) / total if total > 0 else 0.0
-            bins.append(Bin(f"{'wide' if wide else 'thin'}-{'large' if large else 'small'}", share, work))
+            bins.append(JobBin(f"{'wide' if wide else 'thin'}-{'large' if large else 'small'}", share, work))
     return tuple(bins)
 
 
@@ -486,21 +486,21 @@ def _work(stages: Sequence[_StageTimes | None]) -> float | None:
     return math.fsum(works) if len(works) == len(stages) else None
 
 
-def _summary(values: Sequence[float] | pl.Series) -> Summary | None:
+def _summary(values: Sequence[float] | pl.Series) -> Quantiles | None:
     array = np.asarray(values, dtype=np.float64)
     if not len(array):
         return None
     p50, p90 = np.quantile(array, (0.5, 0.9))
-    return Summary(float(array.mean()), float(p50), float(p90), float(array.max()))
+    return Quantiles(float(array.mean()), float(p50), float(p90), float(array.max()))
 
 
-def _arrivals(workload: Workload) -> Arrivals:
+def _arrivals(workload: Workload) -> ArrivalFigures:
     at = np.array([job.submit_ms for job in workload.jobs], dtype=np.float64)
     gaps = np.diff(at) / 1000
     if not len(gaps):
-        return Arrivals(0.0, None, None)
+        return ArrivalFigures(0.0, None, None)
     mean = float(gaps.mean())
-    return Arrivals(float(at[-1] - at[0]) / 1000, mean, float(gaps.std()) / mean if mean > 0 else None)
+    return ArrivalFigures(float(at[-1] - at[0]) / 1000, mean, float(gaps.std()) / mean if mean > 0 else None)
 
 
 def _load(workload: Workload, known: Sequence[int], sizes: Sequence[float], slots: int | None) -> Load | None:
@@ -625,14 +625,14 @@ def _notes(workload: Workload, unknown: int) -> list[str]:
     return notes
 
 
-def _arrival_line(arrivals: Arrivals) -> str:
+def _arrival_line(arrivals: ArrivalFigures) -> str:
     if arrivals.gap_mean_s is None:
         return "arrivals: one job"
     cov = "" if arrivals.gap_cov is None else f", CoV of the gaps {arrivals.gap_cov:.2f} (1: Poisson)"
     return f"arrivals: over {arrivals.span_s:,.0f} s, every {arrivals.gap_mean_s:,.1f} s on average{cov}"
 
 
-def _summary_lines(rows: Iterable[tuple[str, Summary | None]]) -> list[str]:
+def _summary_lines(rows: Iterable[tuple[str, Quantiles | None]]) -> list[str]:
     return [
         f"{label}: mean {_number(row.mean)}, P50 {_number(row.p50)}, P90 {_number(row.p90)}, max {_number(row.max)}"
         for label, row in rows

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from schedulers.core.live import RUNNING, ContainerState, JobState, StageState
-from schedulers.core.model import Copies
+from schedulers.core.model import CopyRules
 
 Key = tuple[str, int, int]
 Containers = Mapping[int, ContainerState]
@@ -38,7 +38,7 @@ class TaskCopies:
 
     __slots__ = ("_unneeded", "leaving", "live", "settings")
 
-    def __init__(self, settings: Copies) -> None:
+    def __init__(self, settings: CopyRules) -> None:
         self.settings = settings
         self.live: dict[Key, Group] = {}
         """By (job, stage, task); from the containers."""

@@ -17,7 +17,7 @@ import msgspec
 from schedulers.core.decisions import AnyDecision, Decision
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import AnyEvent, Event
-from schedulers.core.model import Copies
+from schedulers.core.model import CopyRules
 from schedulers.core.written import Written
 
 FORMAT: Final = 2
@@ -50,7 +50,7 @@ class SchedulerConfig(Written, frozen=True, kw_only=True):
     """'first': keep the first reason per waiting job. 'full': keep every round."""
     reserve_after: int | None = None
     """Time without room after which nodes are reserved for a stage, ms; None: never."""
-    copies: Copies | None = None
+    copies: CopyRules | None = None
     """Settings of copies of tasks; None: no copies."""
     decentralised: dict[str, Any] | None = None
     """Settings of schedulers without a view of the cluster (`schedulers.decentralised`), for which neither policy nor

@@ -199,7 +199,7 @@ class Links(Written, frozen=True, kw_only=True):
         return self.in_rack if in_rack and self.in_rack is not None else self.rate
 
 
-class Copies(Written, frozen=True, kw_only=True):
+class CopyRules(Written, frozen=True, kw_only=True):
     """Limits for policies with copies: a task in several containers, of which the first to succeed counts."""
 
     max: Annotated[int, written(ge=2, le=1000)] = 2

@@ -17,7 +17,7 @@ from schedulers.core.reasons import Reason
 from schedulers.core.state import ClusterState
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SuggestionOutcome(msgspec.Struct, frozen=True):
     """A suggestion of a recorded round and its outcome."""
 
     suggestion: Suggestion
@@ -31,7 +31,7 @@ class RoundRecord(msgspec.Struct, frozen=True):
     event: str
     offered: int
     """Number of nodes on offer."""
-    asked: tuple[Asked, ...]
+    asked: tuple[SuggestionOutcome, ...]
     ended: str
     """The end of the round, in words."""
 
@@ -66,7 +66,7 @@ class Round:
     ) -> None:
         self._scheduler, self._event, self._decisions, self.offer = scheduler, event, decisions, offer
         self._version = version
-        self._asked: list[Asked] | None = [] if scheduler.config.record == "full" else None
+        self._asked: list[SuggestionOutcome] | None = [] if scheduler.config.record == "full" else None
 
     def suggest(self, suggestion: Suggestion) -> Outcome:
         """Check a suggestion against the present state; apply a valid suggestion."""
@@ -75,7 +75,7 @@ class Round:
         else:
             outcome = self._bring(suggestion) if suggestion.ahead else self._try(suggestion)
         if self._asked is not None:
-            self._asked.append(Asked(suggestion, outcome))
+            self._asked.append(SuggestionOutcome(suggestion, outcome))
         return outcome
 
     def preempt(self, container: int, rule: str, cause: str) -> None:

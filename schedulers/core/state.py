@@ -44,7 +44,7 @@ from schedulers.core.events import (
 from schedulers.core.executors import Executors, is_of
 from schedulers.core.journal import Journal
 from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, Counts, JobState, NodeState, StageState
-from schedulers.core.model import Copies, Links, Queue
+from schedulers.core.model import CopyRules, Links, Queue
 from schedulers.core.nodes import ClusterNodes
 from schedulers.core.queues import QueueTree, check_queue
 from schedulers.core.reservations import Reservations
@@ -111,7 +111,7 @@ class ClusterState:
         *,
         has_executors: bool = False,
         first_container: int = 1,
-        copies: Copies | None = None,
+        copies: CopyRules | None = None,
     ) -> None:
         self.resources, self.has_executors, width = resources, has_executors, len(resources)
         self.now = 0

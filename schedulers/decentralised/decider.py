@@ -31,19 +31,19 @@ from schedulers.core.reasons import Reason, sentence
 from schedulers.core.resources import Resources, fits
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import ClusterState, JobState, StageState
-from schedulers.decentralised.finding import Allowed, Loads, Reservations
+from schedulers.decentralised.finding import Allowed, LateBinding, Loads
 from schedulers.decentralised.messages import (
     AnyMessage,
     Cancellation,
+    LateBindingProbe,
     Launch,
     Load,
     Message,
     NoTask,
     Probe,
-    Request,
-    Reservation,
+    TaskRequest,
 )
-from schedulers.decentralised.queues import QUEUES, RESERVED, Entry, Queue
+from schedulers.decentralised.queues import QUEUES, RESERVED, Queue, QueueItem
 from schedulers.decentralised.sampling import Sampling, probes
 from schedulers.decentralised.settings import Probing
 
@@ -59,9 +59,9 @@ class Worker:
 
     def __init__(self, name: str, slots: int, queue: Queue) -> None:
         self.name, self.slots, self.free, self.queue = name, slots, slots, queue
-        self.asking: list[Entry] = []
+        self.asking: list[QueueItem] = []
 
-    def answered(self, job: str, stage: int) -> Entry:
+    def answered(self, job: str, stage: int) -> QueueItem:
         """Take out the request that was answered. Raises LookupError where there is none."""
         for place, entry in enumerate(self.asking):
             if entry.job == job and entry.stage == stage:
@@ -94,7 +94,7 @@ class Decentraliser:
         self.holds = Holds(self.state, config.offers, lambda job: None, lambda job, stages: Reason.AT_WORKERS)
         self._sampling = sampling if sampling is not None else Sampling(config.seed)
         self._workers: dict[str, Worker] = {}
-        self._finding: dict[tuple[str, int], Loads | Reservations] = {}
+        self._finding: dict[tuple[str, int], Loads | LateBinding] = {}
         self._eligible: dict[int, list[str]] = {}
         self.tallies = [Tally() for _ in range(self._settings.schedulers)]
         """Load of each scheduler."""
@@ -107,8 +107,8 @@ class Decentraliser:
         self._hears: dict[type[Message], Callable[[Any, list[Decision]], None]] = {
             Probe: self._probed,
             Load: self._load,
-            Reservation: self._reserved,
-            Request: self._requested,
+            LateBindingProbe: self._reserved,
+            TaskRequest: self._requested,
             Launch: self._launched,
             NoTask: self._no_task,
             Cancellation: self._cancelled,
@@ -256,8 +256,8 @@ class Decentraliser:
         workers = [worker for each in probed for worker in each]
         if free:
             workers += self._sampling.together(name, index, free, eligible, settings.probe_ratio)
-        self._finding[name, index] = Reservations(stage.tasks, workers, allowed, probed)
-        self._send(Reservation(name, index, self._scheduler_of(job), tuple(workers)), decisions, len(workers))
+        self._finding[name, index] = LateBinding(stage.tasks, workers, allowed, probed)
+        self._send(LateBindingProbe(name, index, self._scheduler_of(job), tuple(workers)), decisions, len(workers))
 
     def _load(self, message: Load, decisions: list[Decision]) -> None:
         finding = self._finding.get((message.job, message.stage))
@@ -268,17 +268,17 @@ class Decentraliser:
         if finding.over:
             del self._finding[message.job, message.stage]
 
-    def _requested(self, message: Request, decisions: list[Decision]) -> None:
+    def _requested(self, message: TaskRequest, decisions: list[Decision]) -> None:
         self.requests += 1
         job, stage, scheduler, worker = message.job, message.stage, message.scheduler, message.worker
         finding = self._finding.get((job, stage))
-        task = finding.hand_out(worker) if isinstance(finding, Reservations) else None
+        task = finding.hand_out(worker) if isinstance(finding, LateBinding) else None
         if task is None:
             self.no_tasks += 1
             self._send(NoTask(job, stage, scheduler, worker), decisions)
             return
         self._send(Launch(job, stage, scheduler, worker, task, kept=True), decisions)
-        assert isinstance(finding, Reservations)
+        assert isinstance(finding, LateBinding)
         if finding.over:
             del self._finding[job, stage]
             if self._settings.cancellation and finding.reserved:
@@ -292,12 +292,12 @@ class Decentraliser:
         if (entry := worker.queue.take()) is not None:
             self._begin(worker, entry, decisions)
 
-    def _begin(self, worker: Worker, entry: Entry, decisions: list[Decision]) -> None:
+    def _begin(self, worker: Worker, entry: QueueItem, decisions: list[Decision]) -> None:
         """A free slot takes an entry: a task starts; for a reservation a task is requested."""
         worker.free -= 1
         if entry.task == RESERVED:
             worker.asking.append(entry)
-            self._send(Request(entry.job, entry.stage, entry.scheduler, worker.name), decisions)
+            self._send(TaskRequest(entry.job, entry.stage, entry.scheduler, worker.name), decisions)
         else:
             self._start(worker, entry.job, entry.stage, entry.task, decisions)
 
@@ -326,10 +326,10 @@ class Decentraliser:
             load = worker.slots - worker.free + len(worker.queue)
             self._send(Load(job, stage, scheduler, name, load, task), decisions)
 
-    def _reserved(self, message: Reservation, decisions: list[Decision]) -> None:
+    def _reserved(self, message: LateBindingProbe, decisions: list[Decision]) -> None:
         if message.job not in self.state.jobs:
             return
-        entry = Entry(self._group(message.job), message.job, message.stage, message.scheduler)
+        entry = QueueItem(self._group(message.job), message.job, message.stage, message.scheduler)
         for name in message.workers:
             worker = self._workers[name]
             if worker.free:  # nobody waits where a slot is free
@@ -348,7 +348,7 @@ class Decentraliser:
             worker.answered(job, stage)
             self._start(worker, job, stage, task, decisions)
         else:
-            entry = Entry(self._group(job), job, stage, message.scheduler, task)
+            entry = QueueItem(self._group(job), job, stage, message.scheduler, task)
             if worker.free:
                 self._begin(worker, entry, decisions)
             else:

@@ -37,7 +37,7 @@ class Loads:
         return [(each, worker) for each, (_, worker) in zip(tasks, answers, strict=False)]
 
 
-class Reservations:
+class LateBinding:
     """Tasks handed out to workers on request (late binding).
 
     reserved: workers, once per reservation. allowed: for each task; (): no task is bound to workers. probed: the

@@ -32,13 +32,13 @@ class Load(Message, frozen=True, tag="Load"):
     task: int = -1
 
 
-class Reservation(Message, frozen=True, tag="Reservation"):
+class LateBindingProbe(Message, frozen=True, tag="Reservation"):
     """To workers: a probe of late binding. Queue a reservation; at its turn, with a slot free, request a task."""
 
     workers: tuple[str, ...]
 
 
-class Request(Message, frozen=True, tag="Request"):
+class TaskRequest(Message, frozen=True, tag="Request"):
     """From a worker: a slot is free and kept for the scheduler's answer."""
 
     worker: str
@@ -64,4 +64,4 @@ class Cancellation(Message, frozen=True, tag="Cancellation"):
     workers: tuple[str, ...]
 
 
-AnyMessage = Probe | Load | Reservation | Request | Launch | NoTask | Cancellation
+AnyMessage = Probe | Load | LateBindingProbe | TaskRequest | Launch | NoTask | Cancellation

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 RESERVED: Final = -1
 
 
-class Entry(NamedTuple):
+class QueueItem(NamedTuple):
     """An entry at a worker: a task, or a reservation of a job's scheduler. group: user, or rank (smallest first)."""
 
     group: str | int
@@ -23,18 +23,18 @@ class Entry(NamedTuple):
     task: int = RESERVED
 
 
-class Fifo(deque[Entry]):
+class FifoQueue(deque[QueueItem]):
     """First come, first served."""
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: QueueItem) -> None:
         """Put an entry behind all entries of its group."""
         self.append(entry)
 
-    def take(self) -> Entry | None:
+    def take(self) -> QueueItem | None:
         """Take the next entry; None: nothing waits."""
         return self.popleft() if self else None
 
-    def take_after(self, entry: Entry) -> Entry | None:
+    def take_after(self, entry: QueueItem) -> QueueItem | None:
         """Take the next entry after a reservation in vain."""
         return self.take()
 
@@ -49,22 +49,22 @@ class Fifo(deque[Entry]):
 
 
 class Priority:
-    """A line per group, the smallest group first; a group without entries is forgotten. For methods see `Fifo`."""
+    """A line per group, the smallest group first; a group without entries is forgotten. For methods see `FifoQueue`."""
 
     def __init__(self) -> None:
-        self._lines: dict[str | int, Fifo] = {}
+        self._lines: dict[str | int, FifoQueue] = {}
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: QueueItem) -> None:
         """See Fifo."""
         if entry.group not in self._lines:
             self._join(entry.group)
         self._lines[entry.group].append(entry)
 
-    def take(self) -> Entry | None:
+    def take(self) -> QueueItem | None:
         """See Fifo."""
         return self._take_of(min(self._lines)) if self._lines else None
 
-    def take_after(self, entry: Entry) -> Entry | None:
+    def take_after(self, entry: QueueItem) -> QueueItem | None:
         """See Fifo."""
         return self.take()
 
@@ -77,7 +77,7 @@ class Priority:
                 self._leave(group)
         return gone
 
-    def _take_of(self, group: str | int) -> Entry:
+    def _take_of(self, group: str | int) -> QueueItem:
         line = self._lines[group]
         entry = line.popleft()
         if not line:
@@ -86,7 +86,7 @@ class Priority:
 
     def _join(self, group: str | int) -> None:
         """A group has its first entry."""
-        self._lines[group] = Fifo()
+        self._lines[group] = FifoQueue()
 
     def _leave(self, group: str | int) -> None:
         """A group has no entries any more."""
@@ -95,7 +95,7 @@ class Priority:
     def __len__(self) -> int:
         return sum(map(len, self._lines.values()))
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[QueueItem]:
         return (entry for line in self._lines.values() for entry in line)
 
 
@@ -107,7 +107,7 @@ class UserRoundRobin(Priority):
         self._circle: list[str | int] = []
         self._turn = 0
 
-    def take(self) -> Entry | None:
+    def take(self) -> QueueItem | None:
         """See Fifo."""
         if not self._circle:
             return None
@@ -116,7 +116,7 @@ class UserRoundRobin(Priority):
             self._turn = (self._turn + 1) % len(self._circle)
         return entry
 
-    def take_after(self, entry: Entry) -> Entry | None:
+    def take_after(self, entry: QueueItem) -> QueueItem | None:
         """Take the same user's next entry, and the turn does not move; without such an entry, the next in turn."""
         return self._take_of(entry.group) if entry.group in self._lines else self.take()
 
@@ -134,5 +134,5 @@ class UserRoundRobin(Priority):
             self._turn = 0
 
 
-Queue = Fifo | Priority
-QUEUES: Final[dict[str, type[Queue]]] = {"fifo": Fifo, "user_round_robin": UserRoundRobin, "priority": Priority}
+Queue = FifoQueue | Priority
+QUEUES: Final[dict[str, type[Queue]]] = {"fifo": FifoQueue, "user_round_robin": UserRoundRobin, "priority": Priority}

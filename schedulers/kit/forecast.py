@@ -27,7 +27,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Rates: TypeAlias = dict[tuple[str, bool], tuple[list[int | None], npt.NDArray[np.intp]]]
 
 
-class Inputs:
+class InputTimes:
     """Arrival times of the input of a stage's tasks, per node: the same for all tasks of the stage.
 
     floor: earliest start of the stage on any node. rows: (stage, task) of each parent's task with data for the stage.
@@ -92,7 +92,7 @@ class Forecast:
         self._free: dict[int, Floats] = {}
         self._times: dict[tuple[str, int], Floats] = {}
         self._runs: dict[tuple[str, int], dict[int, list[tuple[str, float]]]] = {}
-        self._inputs: dict[tuple[str, int], Inputs] = {}
+        self._inputs: dict[tuple[str, int], InputTimes] = {}
         self._closed: set[int] = set()
         self._speeds = np.array([node.spec.speed for node in self.nodes])
         self._rates = rates
@@ -220,14 +220,14 @@ class Forecast:
 
     # -- when data is there -----------------------------------------------------------------------
 
-    def inputs(self, job: JobState, stage: StageState) -> Inputs:
+    def inputs(self, job: JobState, stage: StageState) -> InputTimes:
         """Arrival of the stage's input; its parents are done, or all of their tasks run or have turns."""
         known = self._inputs.get((job.id, stage.index))
         if known is None:
             known = self._inputs[job.id, stage.index] = self._gather(job, stage)
         return known
 
-    def _gather(self, job: JobState, stage: StageState) -> Inputs:
+    def _gather(self, job: JobState, stage: StageState) -> InputTimes:
         floor, rows, arrive = self.now, dict[tuple[int, int], int](), list[Floats]()
         for edge in sorted(job.spec.stages[stage.index].edges, key=lambda edge: edge.parent):
             parent = job.stages[edge.parent]
@@ -238,7 +238,7 @@ class Forecast:
             for task in sorted({*(parent.outputs or ()), *running}):
                 rows[edge.parent, task] = len(arrive)
                 arrive.append(self._arrive(job, stage, edge, task))
-        return Inputs(floor, len(self.nodes), rows, np.array(arrive) if arrive else np.empty((0, len(self.nodes))))
+        return InputTimes(floor, len(self.nodes), rows, np.array(arrive) if arrive else np.empty((0, len(self.nodes))))
 
     def arrive(self, job: JobState, stage: StageState, parent: int, task: int) -> Floats:
         """[nodes]: arrival of the output of a parent's task for a task of the stage, from the earliest run."""

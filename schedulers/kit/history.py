@@ -195,7 +195,7 @@ class Series:
         return whole
 
 
-class Choice(NamedTuple):
+class ExpertChoice(NamedTuple):
     """The expert to listen to: an estimator on the window of a feature value."""
 
     feature: str
@@ -322,13 +322,13 @@ class History:
 
     def choose(
         self, keys: Sequence[Key], stage: int, at: int, score: Callable[[Pane, int], float] = Pane.nmae
-    ) -> Choice | None:
+    ) -> ExpertChoice | None:
         """The expert with the lowest score; equal scores: the first feature, then the first estimator.
 
         None when no feature value has enough observations.
         """
         first_day = at // DAY_MS - self.params.window_days
-        best: Choice | None = None
+        best: ExpertChoice | None = None
         for feature, value in keys:
             series = self._series.get((feature, value, stage))
             pane = series.window(first_day) if series else None
@@ -337,7 +337,7 @@ class History:
             for k in _EACH:
                 scored = score(pane, k)
                 if best is None or scored < best.score:
-                    best = Choice(feature, series, pane, k, scored)
+                    best = ExpertChoice(feature, series, pane, k, scored)
         return best
 
     def overall(self, stage: int, at: int) -> tuple[Series, Pane] | None:

@@ -15,7 +15,7 @@ from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions
 from schedulers.kit.ordered import Contest, Sequencing
 from schedulers.kit.partition import executors_of
-from schedulers.learned.routes import Choices, Routes
+from schedulers.learned.routes import RouteChoices, Routes
 
 if TYPE_CHECKING:
     from schedulers.core.events import Event
@@ -32,7 +32,7 @@ class NextStage(Sequencing, NeedsEstimates):
         self.routes = Routes()
 
     @abstractmethod
-    def choose(self, choices: Choices, view: ClusterView) -> int:
+    def choose(self, choices: RouteChoices, view: ClusterView) -> int:
         """A valid row. The caller makes sure that some row is valid."""
 
     def contest(self, view: ClusterView) -> Contest:

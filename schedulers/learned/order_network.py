@@ -16,7 +16,7 @@ import numpy as np
 
 from schedulers.learned.graph import Doubles
 from schedulers.learned.network import parts_of, scored, transformed
-from schedulers.learned.routes import Choices, Route
+from schedulers.learned.routes import Route, RouteChoices
 from schedulers.learned.weights import OrderSizes, Weights
 
 #: Number of dead jobs that may be remembered in addition to the live jobs.
@@ -41,7 +41,7 @@ class OrderNetwork:
         self.weights, self._parts, self._layers = weights, parts_of(weights), weights.architecture.layers
         self._known: dict[str, _Known] = {}
 
-    def scores(self, choices: Choices) -> Doubles:
+    def scores(self, choices: RouteChoices) -> Doubles:
         """[valid rows]: scores. Only differences between scores have a meaning."""
         known = [self._of(route) for route in choices.routes]
         if len(self._known) > len(known) + _GONE:

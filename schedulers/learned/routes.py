@@ -57,7 +57,7 @@ class Route(msgspec.Struct, frozen=True, eq=False):
     """[e], transfer times as parts of the longest way."""
 
 
-class Choices(msgspec.Struct, frozen=True, eq=False):
+class RouteChoices(msgspec.Struct, frozen=True, eq=False):
     """The stages of all jobs with unassigned stages. Rows are the stages of all routes, one route behind the other."""
 
     routes: tuple[Route, ...]
@@ -152,7 +152,7 @@ class Routes:
         if not (stays and counts == sight.counts):
             sight.look(self.lengths.of(job, view), counts)
 
-    def choices(self, view: ClusterView, able: Mapping[str, Sequence[StageState]], executors: int) -> Choices:
+    def choices(self, view: ClusterView, able: Mapping[str, Sequence[StageState]], executors: int) -> RouteChoices:
         """The choices at the last look. able: by job the stages to choose from."""
         seen = [sight for sight in map(self._sights.__getitem__, view.jobs) if sight.tasks]
         works = np.array([sight.work_left for sight in seen])
@@ -175,4 +175,4 @@ class Routes:
                 valid[begin + stage.index] = True
             begin += len(sight.left)
         left = np.concatenate([sight.left for sight in seen])
-        return Choices(tuple([sight.route for sight in seen]), features, left, valid, longest, executors)
+        return RouteChoices(tuple([sight.route for sight in seen]), features, left, valid, longest, executors)

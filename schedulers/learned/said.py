@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView
 
 
-class Choice(NamedTuple):
+class LastChoice(NamedTuple):
     """The last choice for a job."""
 
     stage: str
@@ -35,7 +35,7 @@ class Sayings:
 
     def __init__(self, weights: Weights) -> None:
         self._most = weights.most
-        self._choices: dict[str, tuple[int, Choice]] = {}  # with the time of the choice
+        self._choices: dict[str, tuple[int, LastChoice]] = {}  # with the time of the choice
 
     def about(self, job: str) -> dict[str, Any]:
         """See Policy.about."""
@@ -57,7 +57,7 @@ class Sayings:
         observation larger than all of training is mentioned once.
         """
         job, stage = place(best)
-        choice = Choice(_name(view, job, stage), float(scores[best]), None, 0.0, more)
+        choice = LastChoice(_name(view, job, stage), float(scores[best]), None, 0.0, more)
         if len(scores) > 1:
             others = scores.copy()
             others[best] = -np.inf

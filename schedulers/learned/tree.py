@@ -26,7 +26,7 @@ _QUESTIONS: Final = 10_000
 _NAMES: Final = tuple(FACTS)
 
 
-class Branch(msgspec.Struct, frozen=True):
+class TreeSplit(msgspec.Struct, frozen=True):
     """A question about one fact."""
 
     fact: int
@@ -39,7 +39,7 @@ class Branch(msgspec.Struct, frozen=True):
 
 
 #: A tree; a number is a leaf.
-Tree: TypeAlias = Branch | float
+Tree: TypeAlias = TreeSplit | float
 
 
 class Trees(NamedTuple):
@@ -57,7 +57,7 @@ def reasons(tree: Tree, row: Doubles) -> list[str]:
     below: dict[int, float] = {}
     above: dict[int, float] = {}
     asked: dict[int, None] = {}
-    while isinstance(tree, Branch):
+    while isinstance(tree, TreeSplit):
         asked[tree.fact] = None
         if row[tree.fact] <= tree.most:
             below[tree.fact] = min(below.get(tree.fact, math.inf), tree.most)
@@ -83,7 +83,7 @@ class Answer(NamedTuple):
     facts: Doubles
 
 
-class Decider:
+class TreeDecider:
     """Decides by trees. The best scores win; of equal scores the first in the order of `of_jobs` and `of_stages`."""
 
     def __init__(self, trees: Trees) -> None:
@@ -115,7 +115,7 @@ def _limited(graph: Graph, job: int, wanted: float) -> int:
 
 def value(tree: Tree, row: Doubles | Sequence[float]) -> float:
     """The number at the leaf of this row."""
-    while isinstance(tree, Branch):
+    while isinstance(tree, TreeSplit):
         tree = tree.then if row[tree.fact] <= tree.most else tree.other
     return tree
 
@@ -143,12 +143,12 @@ def _limit(value: float) -> str:
 
 
 def _lines(tree: Tree, shown: Callable[[float], str], indent: str = "  ") -> Iterator[str]:
-    if not isinstance(tree, Branch):
+    if not isinstance(tree, TreeSplit):
         yield f"{indent}{shown(tree)}"
         return
     yield f"{indent}if: {_NAMES[tree.fact]} <= {tree.most:g}"
     for word, side in (("then", tree.then), ("else", tree.other)):
-        if isinstance(side, Branch):
+        if isinstance(side, TreeSplit):
             yield f"{indent}{word}:"
             yield from _lines(side, shown, indent + "  ")
         else:
@@ -208,7 +208,7 @@ class _Reader:
             raise self._wrong(node, f"more than {_LEVELS} questions in a row, or {_QUESTIONS:,} in all")
         parts = self.keys(node, ("if", "then", "else"), "a branch")
         fact, most = self._question(parts["if"], _NAMES[:known])
-        return Branch(fact, most, *(self.tree(parts[side], leaf, known, levels - 1) for side in ("then", "else")))
+        return TreeSplit(fact, most, *(self.tree(parts[side], leaf, known, levels - 1) for side in ("then", "else")))
 
     def _question(self, node: Any, known: tuple[str, ...]) -> tuple[int, float]:
         words = str(node.value).split() if node.id == "scalar" else []

@@ -25,7 +25,7 @@ _KEY: Final = "network"
 _PICKLES: Final = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
-class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NetworkSizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Sizes of a network."""
 
     kind: ClassVar[str] = ""
@@ -63,7 +63,7 @@ class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(math.prod(shape) for shape in self.shapes().values())
 
 
-class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
+class Architecture(NetworkSizes, frozen=True, forbid_unknown_fields=True):
     """Sizes of a network of Decima's kind (SIGCOMM'19, section 5.1 and appendix)."""
 
     kind: ClassVar[str] = "decima"
@@ -111,7 +111,7 @@ class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
         return parts
 
 
-class OrderSizes(Sizes, frozen=True, forbid_unknown_fields=True):
+class OrderSizes(NetworkSizes, frozen=True, forbid_unknown_fields=True):
     """Sizes of a network of LACHESIS's kind (arXiv 2103.06980, equation 7, sections IV-B and V-A).
 
     The paper has three layers, and heads of 32, 16 and 8. The paper does not give the other widths.
@@ -150,13 +150,13 @@ ARCHITECTURES: Final[Mapping[str, Architecture]] = {
     "guided_classes": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True, guided=True, classes=True),
 }
 LACHESIS: Final = OrderSizes(embedding=8, hidden=(16,), heads=(32, 16, 8))
-_KINDS: Final[Mapping[str, type[Sizes]]] = {each.kind: each for each in (Architecture, OrderSizes)}
+_KINDS: Final[Mapping[str, type[NetworkSizes]]] = {each.kind: each for each in (Architecture, OrderSizes)}
 
 
 class Weights(msgspec.Struct, frozen=True, eq=False):
     """A network as plain arrays."""
 
-    architecture: Sizes
+    architecture: NetworkSizes
     arrays: Mapping[str, Floats]
     """By name as in `Sizes.shapes`, float32."""
     about: Mapping[str, str] = {}
@@ -175,7 +175,7 @@ class _Header(msgspec.Struct, frozen=True):
     metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict)
 
 
-def initial(architecture: Sizes, generator: np.random.Generator) -> Weights:
+def initial(architecture: NetworkSizes, generator: np.random.Generator) -> Weights:
     """Weights before training: Glorot's, zero biases, and small scores: all choices are about equally likely."""
     arrays = {}
     last = {f"{part}.{len(architecture.heads)}.weight" for part in architecture.scoring}
@@ -240,7 +240,7 @@ def _metadata(data: bytes) -> dict[str, str]:
     return msgspec.json.decode(metadata[_KEY], type=dict[str, str]) if _KEY in metadata else metadata
 
 
-def _architecture(about: Mapping[str, str], name: str) -> Sizes:
+def _architecture(about: Mapping[str, str], name: str) -> NetworkSizes:
     if about["format"] not in ("1", str(FORMAT)):
         raise InvalidWeights(f"{name}: weights of format {about['format']}; this version reads 1 to {FORMAT}")
     kind = _KINDS.get(about.get("kind", Architecture.kind))  # the first files of format 1 say none

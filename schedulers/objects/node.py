@@ -38,7 +38,7 @@ class NodeStatus(msgspec.Struct):
     conditions: list[Condition] = []
 
 
-class Node(Stored):
+class NodeObject(Stored):
     """A node."""
 
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
@@ -70,7 +70,7 @@ class Node(Stored):
         return not said or said[0] == "True"
 
 
-def core_node(node: Node, resources: Resources) -> model.Node:
+def core_node(node: NodeObject, resources: Resources) -> model.Node:
     """A node for the core.
 
     Capacity is `status.allocatable` (else `status.capacity`), rounded down. Cordoned nodes and nodes not ready carry

@@ -39,7 +39,7 @@ class Port(msgspec.Struct, gc=False):
     hostPort: int = 0
 
 
-class Container(msgspec.Struct):
+class PodContainer(msgspec.Struct):
     """A container of a pod. restartPolicy Always marks an init container as a sidecar."""
 
     name: str = ""
@@ -130,8 +130,8 @@ class PodSpec(msgspec.Struct):
     nodeSelector: dict[str, str] = {}
     affinity: Affinity | None = None
     tolerations: list[PodToleration] = []
-    containers: list[Container] = []
-    initContainers: list[Container] = []
+    containers: list[PodContainer] = []
+    initContainers: list[PodContainer] = []
     overhead: Quantities = {}
     resources: ContainerResources | None = None
     priority: int = 0

@@ -25,7 +25,7 @@ _RUNNING: Final = (1, 2**31 - 1)
 Number = TypeVar("Number", int, float)
 
 
-class PerUser(msgspec.Struct):
+class PerUserLimits(msgspec.Struct):
     """Limits of each user inside a queue."""
 
     limit: Written = None
@@ -72,7 +72,7 @@ class QueueSpec(msgspec.Struct):
     weight: float = 1.0
     guaranteed: Written = None
     max: Written = None
-    perUser: PerUser | None = None
+    perUser: PerUserLimits | None = None
     maxRunning: int | None = None
     preemptible: bool = True
 
@@ -87,14 +87,14 @@ class QueueStatus(msgspec.Struct):
     share: str = ""
 
 
-class Queue(Stored):
+class QueueObject(Stored):
     """A queue."""
 
     spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
     status: QueueStatus = msgspec.field(default_factory=QueueStatus)
 
 
-def core_queue(queue: Queue, resources: Resources) -> model.Queue:
+def core_queue(queue: QueueObject, resources: Resources) -> model.Queue:
     """A queue for the core. Raises InvalidQuantity and InvalidQueue for unreadable limits."""
     spec, each = queue.spec, queue.spec.perUser
     per_user = None
@@ -120,11 +120,11 @@ def core_queue(queue: Queue, resources: Resources) -> model.Queue:
     )
 
 
-def readable(queue: Queue, resources: Resources) -> model.Queue:
+def readable(queue: QueueObject, resources: Resources) -> model.Queue:
     """A queue with the readable part of its limits; the unreadable part limits nothing."""
     spec, each = queue.spec, queue.spec.perUser
     if each is not None:
-        each = PerUser(_readable(each.limit, resources), _within(each.maxRunning, _RUNNING))
+        each = PerUserLimits(_readable(each.limit, resources), _within(each.maxRunning, _RUNNING))
     spec = msgspec.structs.replace(
         spec,
         weight=_within(spec.weight, _WEIGHT) or 1.0,
@@ -133,7 +133,7 @@ def readable(queue: Queue, resources: Resources) -> model.Queue:
         perUser=each,
         maxRunning=_within(spec.maxRunning, _RUNNING),
     )
-    return core_queue(Queue(queue.metadata, spec), resources)
+    return core_queue(QueueObject(queue.metadata, spec), resources)
 
 
 def _within(number: Number | None, bounds: tuple[Number, Number]) -> Number | None:

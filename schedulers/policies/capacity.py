@@ -12,7 +12,7 @@ from schedulers.core.model import Queue
 from schedulers.core.policy import ClusterView, Triggers, policies
 from schedulers.core.resources import Vector
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
-from schedulers.yarn.locality import Delay
+from schedulers.yarn.locality import LocalityDelay
 from schedulers.yarn.policy import Units, YarnPolicy
 from schedulers.yarn.preemption import MonitorConfig
 from schedulers.yarn.queues import QueueConfig
@@ -22,7 +22,7 @@ Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
-class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class CapacityQueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A queue of capacity-scheduler.xml, of its parent's part. None: by the queue's declaration, see `Capacity`."""
 
     capacity: Percent | None = None
@@ -59,7 +59,8 @@ class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
         """Settings, with the defaults of Hadoop 3.3.5."""
 
         queues: Annotated[
-            Mapping[str, QueueSettings], msgspec.Meta(description="settings by the queue's path, such as root.a")
+            Mapping[str, CapacityQueueSettings],
+            msgspec.Meta(description="settings by the queue's path, such as root.a"),
         ] = {}
         node_locality_delay: Annotated[
             int, msgspec.Meta(description="opportunities an application passes up for a node with its input")
@@ -140,7 +141,9 @@ class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
                 calculator="memory" if params.calculator == "default" else "dominant",
                 minimum=units.size(params.minimum_allocation, 0),
                 maximum=units.size(params.maximum_allocation, 2**31),
-                delay=Delay(node=params.node_locality_delay, rack_additional=params.rack_locality_additional_delay),
+                delay=LocalityDelay(
+                    node=params.node_locality_delay, rack_additional=params.rack_locality_additional_delay
+                ),
                 multiple=params.multiple_assignments,
                 most_containers=params.maximum_container_assignments,
                 most_off_switch=params.maximum_offswitch_assignments,
@@ -160,13 +163,13 @@ class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
 
 def _config(
     branch: Branch,
-    settings: Mapping[str, QueueSettings],
+    settings: Mapping[str, CapacityQueueSettings],
     cluster: Vector,
     capacity: float = 1.0,
     above: tuple[float, float] = (1.0, 1.0),
 ) -> QueueConfig:
     """capacity: of its parent's part. above: the parent's own part of the cluster, and the parent's maximum."""
-    mine = settings.get(branch.path, QueueSettings())
+    mine = settings.get(branch.path, CapacityQueueSettings())
     maximum = _maximum(branch, mine, cluster, capacity, above)
     here = (above[0] * capacity, above[1] * maximum)
     shares = parts(branch.kids, [_own(kid, settings, cluster, here[0]) for kid in branch.kids])
@@ -187,7 +190,7 @@ def _config(
     )
 
 
-def _own(branch: Branch, settings: Mapping[str, QueueSettings], cluster: Vector, whole: float) -> float | None:
+def _own(branch: Branch, settings: Mapping[str, CapacityQueueSettings], cluster: Vector, whole: float) -> float | None:
     """Capacity set for a queue, of its parent's part; whole: the parent's part, of the cluster."""
     mine = settings.get(branch.path)
     if mine is not None and mine.capacity is not None:
@@ -197,7 +200,7 @@ def _own(branch: Branch, settings: Mapping[str, QueueSettings], cluster: Vector,
 
 
 def _maximum(
-    branch: Branch, mine: QueueSettings, cluster: Vector, capacity: float, above: tuple[float, float]
+    branch: Branch, mine: CapacityQueueSettings, cluster: Vector, capacity: float, above: tuple[float, float]
 ) -> float:
     if mine.maximum_capacity is not None:
         return max(capacity, mine.maximum_capacity / 100)

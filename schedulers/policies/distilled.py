@@ -10,7 +10,7 @@ from schedulers.core.policy import ClusterView, policies
 from schedulers.learned import shelf
 from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Doubles, Graph
-from schedulers.learned.tree import Decider, reasons
+from schedulers.learned.tree import TreeDecider, reasons
 
 if TYPE_CHECKING:
     from schedulers.core.state import JobState
@@ -45,7 +45,7 @@ class Distilled(Dispatch):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._decider = Decider(shelf.trees(params.tree))
+        self._decider = TreeDecider(shelf.trees(params.tree))
         self._choices: dict[str, _Choice] = {}
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:

@@ -19,7 +19,7 @@ Ordering = Literal["drf", "fair", "fifo"]
 Size = tuple[int, ...]
 
 
-class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FairQueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A queue of the allocation file; min and max in [MB, vcores]. weight None: the declared queue's."""
 
     weight: Annotated[float, msgspec.Meta(ge=0)] | None = None
@@ -38,7 +38,7 @@ class FairYarn(YarnPolicy[FairScheduler], MindsQueues):
         """Settings, with the defaults of Hadoop 3.3.5."""
 
         queues: Annotated[
-            Mapping[str, QueueSettings], msgspec.Meta(description="settings by the queue's path, such as root.a")
+            Mapping[str, FairQueueSettings], msgspec.Meta(description="settings by the queue's path, such as root.a")
         ] = {}
         default_ordering: Annotated[
             Ordering, msgspec.Meta(description="of queues that name none: by memory, by dominant share, or in order")
@@ -144,8 +144,8 @@ class FairYarn(YarnPolicy[FairScheduler], MindsQueues):
         yarn.update(now)
 
 
-def _config(branch: Branch, settings: Mapping[str, QueueSettings], units: Units) -> FairQueueConfig:
-    mine = settings.get(branch.path, QueueSettings())
+def _config(branch: Branch, settings: Mapping[str, FairQueueSettings], units: Units) -> FairQueueConfig:
+    mine = settings.get(branch.path, FairQueueSettings())
     return FairQueueConfig(
         name=branch.name,
         policy=mine.ordering,

@@ -45,7 +45,7 @@ class JobRank(msgspec.Struct):
     """The job's own schedule in short, None without one."""
 
 
-class Scored(Candidate, eq=False, gc=False):
+class ScoredCandidate(Candidate, eq=False, gc=False):
     """A stage with the parts of its score. far: some of its input may be on other nodes."""
 
     group: str
@@ -139,7 +139,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         self._balance = Balance(params.level, params.deficit, params.kappa)
         self._owed: list[str] = []  # groups that must be served first
         self._order = Order()  # waiting jobs, least remaining work first: the order of examination
-        self._open: dict[str, list[Scored]] = {}  # their open stages
+        self._open: dict[str, list[ScoredCandidate]] = {}  # their open stages
         self._ranks: dict[str, JobRank] = {}
         self._news: dict[str, Planned] = {}  # plans that nobody has asked for yet
         self._packing, self._srpt = Mean(), Mean()
@@ -210,7 +210,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         self._packing, self._srpt = self._next
         self._balance.charge(candidate.job, candidate.stage.demand, tasks, view)
         self._refresh(view)
-        if isinstance(candidate, Scored) and candidate.stage.waiting and self.params.plan != "none":
+        if isinstance(candidate, ScoredCandidate) and candidate.stage.waiting and self.params.plan != "none":
             candidate.look()
         before, self._owed = self._owed, self._balance.owed()
         return before != self._owed
@@ -316,7 +316,8 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         rank, group = self._ranks[name], self._balance.group_of(job.spec)
         self._order.put(name, (math.inf if rank.srpt is None else rank.srpt, job.seq))
         self._open[name] = [
-            Scored(job, stage, group, rank, bool(job.spec.stages[stage.index].hosts)) for stage in job.open_stages()
+            ScoredCandidate(job, stage, group, rank, bool(job.spec.stages[stage.index].hosts))
+            for stage in job.open_stages()
         ]
         if self.params.plan != "none":
             for scored in self._open[name]:

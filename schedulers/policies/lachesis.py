@@ -12,7 +12,7 @@ from schedulers.learned import shelf
 from schedulers.learned.network import best_of
 from schedulers.learned.next_stage import NextStage
 from schedulers.learned.order_network import OrderNetwork
-from schedulers.learned.routes import Choices
+from schedulers.learned.routes import RouteChoices
 from schedulers.learned.said import Sayings
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Lachesis(NextStage):
         self._network = OrderNetwork(shelf.take(params.weights, "lachesis"))
         self._sayings = Sayings(self._network.weights)
 
-    def choose(self, choices: Choices, view: ClusterView) -> int:
+    def choose(self, choices: RouteChoices, view: ClusterView) -> int:
         """See NextStage."""
         scores = self._network.scores(choices)
         rows = np.flatnonzero(choices.valid)
@@ -52,7 +52,9 @@ class Lachesis(NextStage):
         """The network's sayings at the job's last turn."""
         return self._sayings.about(job.id)
 
-    def _remember(self, view: ClusterView, choices: Choices, rows: np.ndarray, scores: np.ndarray, best: int) -> None:
+    def _remember(
+        self, view: ClusterView, choices: RouteChoices, rows: np.ndarray, scores: np.ndarray, best: int
+    ) -> None:
         def place(index: int) -> tuple[str, int]:
             job, stage = choices.place(int(rows[index]))
             return choices.routes[job].name, stage

@@ -13,7 +13,7 @@ from schedulers.planning.unrelated.followed import Followed, Layout
 from schedulers.planning.unrelated.planners import PLANNERS
 
 if TYPE_CHECKING:
-    from schedulers.planning.unrelated.timelines import Plan
+    from schedulers.planning.unrelated.timelines import TimelinePlan
 
 #: Planners that copy tasks.
 COPYING: Final = ("dfrn", "tdca", "tds")
@@ -42,6 +42,6 @@ class PlannedAhead(Followed, NeedsCopies):
         if params.planner not in COPYING:
             self.without = frozenset({Copies, NeedsCopies})
 
-    def plan(self, layout: Layout, most: int, view: ClusterView) -> Plan:
+    def plan(self, layout: Layout, most: int, view: ClusterView) -> TimelinePlan:
         """See Followed."""
         return PLANNERS[self.params.planner](layout.instance)

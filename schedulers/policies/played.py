@@ -12,7 +12,7 @@ from schedulers.core.policy import ClusterView, policies
 from schedulers.kit.partition import executors_of
 from schedulers.learned import shelf
 from schedulers.learned.order_network import OrderNetwork
-from schedulers.learned.routes import Choices, Routes
+from schedulers.learned.routes import RouteChoices, Routes
 from schedulers.learned.stage_orders import ups
 from schedulers.placers.deft import Deft
 from schedulers.planning.unrelated.followed import Followed, Layout
@@ -21,7 +21,7 @@ from schedulers.planning.unrelated.played import played
 if TYPE_CHECKING:
     from schedulers.core.events import Event
     from schedulers.core.state import StageState
-    from schedulers.planning.unrelated.timelines import Plan
+    from schedulers.planning.unrelated.timelines import TimelinePlan
 
 #: The order without a network.
 RANK_UP: Final = "rank_up"
@@ -71,7 +71,7 @@ class Played(Followed):
         self._routes.lengths.observe(event)
         super().observe(event, view)
 
-    def plan(self, layout: Layout, most: int, view: ClusterView) -> Plan:
+    def plan(self, layout: Layout, most: int, view: ClusterView) -> TimelinePlan:
         """See Followed."""
         random = keyed.generator(self.seed, "plays", view.now, layout.items[0].job.id)
         worth = self._worth(layout, view)
@@ -91,7 +91,7 @@ class Played(Followed):
         scores = dict(zip(((choices.routes[j].name, s) for j, s in places), self._scores(choices), strict=True))
         return [scores[item.job.id, item.stage.index] for item in layout.items]
 
-    def _scores(self, choices: Choices) -> list[float]:
+    def _scores(self, choices: RouteChoices) -> list[float]:
         if self._network is not None:
             found: list[float] = (_NETWORK * self._network.scores(choices)).tolist()
             return found

@@ -18,10 +18,10 @@ from schedulers.yarn.records import (
     Grant,
     Level,
     Measure,
-    Node,
     Refusal,
-    Reservation,
-    Reserve,
+    ReserveContainer,
+    ReservedContainer,
+    SchedulerNode,
     Unreserve,
     Why,
 )
@@ -38,11 +38,11 @@ class Books(ABC):
         self.minimum, self.step, self.maximum = minimum, step, maximum
         self.zero: Vector = (0,) * len(resources)
         self.total = self.zero
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, SchedulerNode] = {}
         self.racks: dict[str, int] = {}
         self.apps: dict[str, App] = {}
         self.containers: dict[int, Container] = {}
-        self.reserved: dict[str, Reservation] = {}  # by node
+        self.reserved: dict[str, ReservedContainer] = {}  # by node
         self.asking = 0  # priorities at which something is open, over all applications
         self._made = 0
         self._numbers = 0
@@ -98,7 +98,7 @@ class Books(ABC):
         for node, capacity, rack in nodes:
             if node in self.nodes:
                 raise ValueError(f"node '{node}' is there already")
-            self.nodes[node] = Node(node, rack, capacity, capacity)
+            self.nodes[node] = SchedulerNode(node, rack, capacity, capacity)
             self.racks[rack] = self.racks.get(rack, 0) + 1
             self.total = plus(self.total, capacity)
         self._cluster_changed()
@@ -193,7 +193,7 @@ class Books(ABC):
 
     # -- what a scheduler does ------------------------------------------------------------------
 
-    def _grant(self, app: App, ask: Ask, node: Node, level: Level, *, reserved: bool) -> Grant:
+    def _grant(self, app: App, ask: Ask, node: SchedulerNode, level: Level, *, reserved: bool) -> Grant:
         """A container starts to exist (FiCaSchedulerApp.apply, FSAppAttempt.allocate)."""
         self._made += 1
         am = app.waits_for_am
@@ -212,24 +212,24 @@ class Books(ABC):
         self._out.append(grant)
         return grant
 
-    def _reserve(self, app: App, ask: Ask, node: Node, level: Level) -> Reserve:
+    def _reserve(self, app: App, ask: Ask, node: SchedulerNode, level: Level) -> ReserveContainer:
         """SchedulerApplicationAttempt.reserve: a new reservation also starts the count of looks in vain."""
-        reservation = Reservation(app.id, node.id, node.rack, ask.priority, ask.demand, level)
+        reservation = ReservedContainer(app.id, node.id, node.rack, ask.priority, ask.demand, level)
         node.reservation = self.reserved[node.id] = reservation
         app.reservations.setdefault(ask.priority, {})[node.id] = reservation
         app.reserved = plus(app.reserved, ask.demand)
         app.again.pop(ask.priority, None)
         self._reservation_changed(app, ask.demand)
-        reserve = Reserve(app.id, node.id, ask.priority, ask.demand, level)
+        reserve = ReserveContainer(app.id, node.id, ask.priority, ask.demand, level)
         self._out.append(reserve)
         return reserve
 
-    def _unreserve(self, reservation: Reservation) -> None:
+    def _unreserve(self, reservation: ReservedContainer) -> None:
         """A reservation is given up, as a decision."""
         self._forget(reservation)
         self._out.append(Unreserve(reservation.app, reservation.node, reservation.priority, reservation.demand))
 
-    def _forget(self, reservation: Reservation) -> None:
+    def _forget(self, reservation: ReservedContainer) -> None:
         app = self.apps[reservation.app]
         self.nodes[reservation.node].reservation = None
         del self.reserved[reservation.node]

@@ -16,15 +16,15 @@ import msgspec
 
 from schedulers.yarn import limits as bounds
 from schedulers.yarn.books import Books
-from schedulers.yarn.locality import Delay, is_asked, missed_before
-from schedulers.yarn.preemption import Candidate, Holder, Monitor, MonitorConfig, QueueUse, Verdict
+from schedulers.yarn.locality import LocalityDelay, is_asked, missed_before
+from schedulers.yarn.preemption import Holder, Monitor, MonitorConfig, PreemptionCandidate, QueueUse, Verdict
 from schedulers.yarn.queues import (
     ROOT,
-    Leaf,
+    LeafQueue,
     Parent,
-    Queue,
     QueueConfig,
     User,
+    YarnQueue,
     account,
     fifo_key,
     kids_in_order,
@@ -41,10 +41,10 @@ from schedulers.yarn.records import (
     Level,
     Mark,
     Measure,
-    Node,
     Refusal,
-    Reservation,
-    Reserve,
+    ReserveContainer,
+    ReservedContainer,
+    SchedulerNode,
     Why,
 )
 from schedulers.yarn.vectors import CALCULATORS, Vector, least, minus, most, plus, times
@@ -65,7 +65,7 @@ class CapacityConfig(msgspec.Struct, frozen=True, kw_only=True):
     calculator: str = "memory"
     minimum: Vector = (1024, 1)
     maximum: Vector = (8192, 4)
-    delay: Delay = Delay()
+    delay: LocalityDelay = LocalityDelay()
     multiple: bool = True
     most_containers: int = 100
     most_off_switch: int = 1
@@ -96,7 +96,7 @@ class _Limits:
         self.blocked = self.unreserve = zero
 
 
-_Got = Grant | Reserve | _Skip
+_Got = Grant | ReserveContainer | _Skip
 
 
 class CapacityScheduler(Books):
@@ -104,13 +104,13 @@ class CapacityScheduler(Books):
 
     def __init__(self, config: CapacityConfig = CapacityConfig()) -> None:  # noqa: B008 (frozen)
         super().__init__(config.resources, config.minimum, config.minimum, config.maximum)
-        self.root: Queue = Parent(config.root, None, self.zero)
-        self._leaves: dict[str, Leaf] = {}
+        self.root: YarnQueue = Parent(config.root, None, self.zero)
+        self._leaves: dict[str, LeafQueue] = {}
         for leaf in self.root.leaves():
             self._leaves[leaf.path] = leaf
             self._leaves[leaf.path.removeprefix(f"{ROOT}.")] = leaf
             self._leaves.setdefault(leaf.config.name, leaf)
-        self._leaf_of: dict[str, Leaf] = {}
+        self._leaf_of: dict[str, LeafQueue] = {}
         self._monitor = Monitor()
         self.configure(config)
 
@@ -127,7 +127,7 @@ class CapacityScheduler(Books):
         """See Books.takes."""
         return queue in self._leaves
 
-    def leaf(self, queue: str) -> Leaf:
+    def leaf(self, queue: str) -> LeafQueue:
         """CapacityScheduler.getQueue, by path (with or without root) or, for the first such queue, by name."""
         leaf = self._leaves.get(queue)
         if leaf is None:
@@ -192,7 +192,7 @@ class CapacityScheduler(Books):
         leaf.version += 1
         self._activate(leaf)
 
-    def _activate(self, leaf: Leaf) -> None:
+    def _activate(self, leaf: LeafQueue) -> None:
         """LeafQueue.activateApplications: pending ones in order, as long as both limits hold; the first always."""
         if not any(self.total):
             for app in leaf.pending:
@@ -227,7 +227,7 @@ class CapacityScheduler(Books):
         self._refuse(app, why, name, used, limit, self.rc.scarcest(used, limit))
         return False
 
-    def _start(self, leaf: Leaf, user: User, app: App, size: Vector) -> None:
+    def _start(self, leaf: LeafQueue, user: User, app: App, size: Vector) -> None:
         leaf.pending.remove(app)
         leaf.insert(leaf.active, app)
         app.active = True
@@ -279,8 +279,8 @@ class CapacityScheduler(Books):
         self.root.resize(self.total, self.minimum)
         self._relimit(self.root, self.total)
 
-    def _relimit(self, queue: Queue, limit: Vector) -> None:
-        if isinstance(queue, Leaf):
+    def _relimit(self, queue: YarnQueue, limit: Vector) -> None:
+        if isinstance(queue, LeafQueue):
             queue.limit = queue.am_basis = self.rc.smaller(self.total, queue.most_down, limit)
             queue.version += 1
             bounds.bind_users(queue, self.minimum, self.total, self.rc)
@@ -299,7 +299,7 @@ class CapacityScheduler(Books):
             return False
         return config.multiple and (config.most_containers < 0 or given < config.most_containers)
 
-    def _pass(self, node: Node) -> _Got:
+    def _pass(self, node: SchedulerNode) -> _Got:
         if node.reservation is not None:
             self.looked = True
             self._fulfil(node, node.reservation)
@@ -309,13 +309,13 @@ class CapacityScheduler(Books):
             return _Skip.NONE
         return self._assign(self.root, node, _Limits(self.total, self.zero))
 
-    def _assign(self, queue: Queue, node: Node, limits: _Limits) -> _Got:
-        if isinstance(queue, Leaf):
+    def _assign(self, queue: YarnQueue, node: SchedulerNode, limits: _Limits) -> _Got:
+        if isinstance(queue, LeafQueue):
             return self._assign_leaf(queue, node, limits)
         assert isinstance(queue, Parent)
         return self._assign_parent(queue, node, limits)
 
-    def _assign_parent(self, queue: Parent, node: Node, limits: _Limits) -> _Got:
+    def _assign_parent(self, queue: Parent, node: SchedulerNode, limits: _Limits) -> _Got:
         """ParentQueue.assignContainersToChildQueues: the first child to take something ends the pass."""
         if not self._queue_may(queue, limits, queue.reserved):
             return _Skip.NONE
@@ -329,13 +329,13 @@ class CapacityScheduler(Books):
             if got is _Skip.QUEUE_LIMIT:
                 # Room out of a child's reach for its limits is kept for the child from its siblings.
                 answer = got
-                blocked = below.headroom if isinstance(kid, Leaf) else below.blocked
+                blocked = below.headroom if isinstance(kid, LeafQueue) else below.blocked
                 blocked = self.rc.larger(self.total, blocked, self.zero)
                 limits.blocked = plus(limits.blocked, blocked)
                 limit = minus(limit, blocked)
         return answer
 
-    def _assign_leaf(self, leaf: Leaf, node: Node, limits: _Limits) -> _Got:
+    def _assign_leaf(self, leaf: LeafQueue, node: SchedulerNode, limits: _Limits) -> _Got:
         """LeafQueue.assignContainers: applications in order, within the queue's and their users' limits."""
         leaf.limit = self.rc.smaller(self.total, leaf.most_down, limits.limit)
         if not leaf.hungry:
@@ -359,7 +359,7 @@ class CapacityScheduler(Books):
     def _bound(self, used: Vector, limit: Vector) -> tuple[Vector, int]:
         return limit, self.rc.scarcest(used, limit)
 
-    def _queue_may(self, queue: Queue, limits: _Limits, reserved: Vector) -> bool:
+    def _queue_may(self, queue: YarnQueue, limits: _Limits, reserved: Vector) -> bool:
         """AbstractCSQueue.canAssignToThisQueue: below its limit, or so without reservations that could go."""
         current = self.rc.smaller(self.total, queue.most, limits.limit)
         limits.headroom = minus(current, queue.used)
@@ -369,7 +369,7 @@ class CapacityScheduler(Books):
             return False
         return self.rc.compare(self.total, minus(queue.used, reserved), current) < 0
 
-    def _user_may(self, leaf: Leaf, app: App, limits: _Limits) -> bool:
+    def _user_may(self, leaf: LeafQueue, app: App, limits: _Limits) -> bool:
         """LeafQueue.canAssignToUser: not *above* the limit, so another container always fits."""
         limit = bounds.user_limit(leaf, self.minimum, self.total, self.rc)
         used = leaf.users[app.user].used
@@ -384,7 +384,7 @@ class CapacityScheduler(Books):
 
     # -- one application ------------------------------------------------------------------------
 
-    def _assign_app(self, leaf: Leaf, app: App, node: Node, limits: _Limits) -> _Got:
+    def _assign_app(self, leaf: LeafQueue, app: App, node: SchedulerNode, limits: _Limits) -> _Got:
         """RegularContainerAllocator.assignContainers: the first priority not passed over decides."""
         looking = self.config.continue_looking
         for priority in app.keys:
@@ -403,7 +403,13 @@ class CapacityScheduler(Books):
         return _Skip.OTHER
 
     def _on_node(
-        self, leaf: Leaf, app: App, ask: Ask, node: Node, limits: _Limits, reservation: Reservation | None
+        self,
+        leaf: LeafQueue,
+        app: App,
+        ask: Ask,
+        node: SchedulerNode,
+        limits: _Limits,
+        reservation: ReservedContainer | None,
     ) -> _Got:
         """RegularContainerAllocator.assignContainersOnNode: the node, its rack, then anywhere."""
         if len(ask.places) == 1:  # it names no place, and so never waits for one
@@ -416,7 +422,7 @@ class CapacityScheduler(Books):
                 return got
         return _Skip.OTHER
 
-    def _waited(self, leaf: Leaf, app: App, ask: Ask, level: Level, reservation: Reservation | None) -> bool:
+    def _waited(self, leaf: LeafQueue, app: App, ask: Ask, level: Level, reservation: ReservedContainer | None) -> bool:
         """RegularContainerAllocator.canAssign: an application with the node reserved does not wait for any level."""
         if level is Level.OFF_SWITCH and reservation is not None:
             return True
@@ -428,8 +434,15 @@ class CapacityScheduler(Books):
         return False
 
     def _try(
-        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, limits: _Limits, reservation: Reservation | None
-    ) -> Grant | Reserve | None:
+        self,
+        leaf: LeafQueue,
+        app: App,
+        ask: Ask,
+        node: SchedulerNode,
+        level: Level,
+        limits: _Limits,
+        reservation: ReservedContainer | None,
+    ) -> Grant | ReserveContainer | None:
         """RegularContainerAllocator.assignContainer: allocate, reserve, or neither (LOCALITY_SKIPPED)."""
         if not self.rc.fits(ask.demand, node.capacity):
             self._refuse(app, Why.TOO_LARGE, node.id, ask.demand, *self._bound(ask.demand, node.capacity))
@@ -454,12 +467,18 @@ class CapacityScheduler(Books):
         return self._keep(leaf, app, ask, node, level, reservation)
 
     def _keep(
-        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, reservation: Reservation | None
-    ) -> Reserve | None:
+        self,
+        leaf: LeafQueue,
+        app: App,
+        ask: Ask,
+        node: SchedulerNode,
+        level: Level,
+        reservation: ReservedContainer | None,
+    ) -> ReserveContainer | None:
         """Reserve the node, or go on keeping it."""
         if reservation is not None:
             app.again[ask.priority] = app.again.get(ask.priority, 0) + 1
-            return Reserve(app.id, node.id, ask.priority, reservation.demand, reservation.level)
+            return ReserveContainer(app.id, node.id, ask.priority, reservation.demand, reservation.level)
         if not self._wants_more(app, ask) or not self._accepted(leaf, app, ask.demand, self.zero):
             return None
         self._local(app, ask, level)
@@ -475,14 +494,14 @@ class CapacityScheduler(Books):
         starvation = int(app.again.get(ask.priority, 0) / reserved * (1 - bias))
         return starvation + ask.open - reserved > 0
 
-    def _spare(self, app: App, ask: Ask, size: Vector) -> Reservation | None:
+    def _spare(self, app: App, ask: Ask, size: Vector) -> ReservedContainer | None:
         """SchedulerApplicationAttempt.getNodeIdToUnreserve: the first large enough reservation of the priority."""
         held = app.reservations.get(ask.priority, {})
         return next((reservation for reservation in held.values() if self.rc.fits(size, reservation.demand)), None)
 
     def _take(
-        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, reservation: Reservation | None,
-        spare: Reservation | None,
+        self, leaf: LeafQueue, app: App, ask: Ask, node: SchedulerNode, level: Level,
+        reservation: ReservedContainer | None, spare: ReservedContainer | None,
     ) -> Grant | None:  # fmt: skip
         if reservation is None and not self._accepted(
             leaf, app, ask.demand, self.zero if spare is None else spare.demand
@@ -501,7 +520,7 @@ class CapacityScheduler(Books):
         if level is Level.NODE or (level is Level.RACK and self.config.delay.rack_full_reset):
             app.missed[ask.priority] = 0
 
-    def _accepted(self, leaf: Leaf, app: App, demand: Vector, released: Vector) -> bool:
+    def _accepted(self, leaf: LeafQueue, app: App, demand: Vector, released: Vector) -> bool:
         """LeafQueue.accept and AbstractCSQueue.accept: the last word on maximum capacities, resource by resource.
 
         Hadoop repeats the proposal until the beat's containers are counted out; the repetition is skipped here.
@@ -520,7 +539,7 @@ class CapacityScheduler(Books):
             used = minus(used, released)
         return self.rc.compare(self.total, used, limit) <= 0
 
-    def _fulfil(self, node: Node, reservation: Reservation) -> None:
+    def _fulfil(self, node: SchedulerNode, reservation: ReservedContainer) -> None:
         """CapacityScheduler.allocateFromReservedContainer: the reservation only, whatever the result."""
         app = self.apps[reservation.app]
         leaf = self._leaf_of[app.id]
@@ -535,23 +554,23 @@ class CapacityScheduler(Books):
 
     # -- preemption -----------------------------------------------------------------------------
 
-    def _use_of(self, queue: Queue) -> QueueUse:
+    def _use_of(self, queue: YarnQueue) -> QueueUse:
         """ProportionalCapacityPreemptionPolicy.cloneQueues."""
         use = QueueUse(
             name=queue.path, guaranteed=queue.capacity, most=queue.most, used=queue.used,
             priority=queue.config.priority if self._respects_priority(queue) else 0,
             disabled=not queue.config.preemption, kids=[self._use_of(kid) for kid in queue.kids],
         )  # fmt: skip
-        if isinstance(queue, Leaf):
+        if isinstance(queue, LeafQueue):
             use.pending = self._pending(queue, less_reserved=False)
             use.pending_less_reserved = self._pending(queue, less_reserved=True)
             use.am_share = times(times(self.total, queue.share), queue.am_share)
         return use
 
-    def _respects_priority(self, queue: Queue) -> bool:
+    def _respects_priority(self, queue: YarnQueue) -> bool:
         return queue.parent is not None and queue.parent.config.child_order == "priority-utilization"
 
-    def _pending(self, leaf: Leaf, *, less_reserved: bool) -> Vector:
+    def _pending(self, leaf: LeafQueue, *, less_reserved: bool) -> Vector:
         """LeafQueue.getTotalPendingResourcesConsideringUserLimit."""
         limit = bounds.user_limit(leaf, self.minimum, self.total, self.rc)
         left: dict[str, Vector] = {}
@@ -571,7 +590,7 @@ class CapacityScheduler(Books):
         leaf = self._leaves[queue]
         for app in reversed(leaf.active):
             there = app.containers.values() if app.preemptible else ()
-            containers = [Candidate(c.id, c.priority, c.demand, c.am) for c in there]
+            containers = [PreemptionCandidate(c.id, c.priority, c.demand, c.am) for c in there]
             reserved = [(k.node, k.demand) for held in app.reservations.values() for k in held.values()]
             yield Holder(app.id, containers, reserved)
 
@@ -587,7 +606,7 @@ class CapacityScheduler(Books):
         poorest = min(needy, key=lambda leaf: self.rc.divide(self.total, leaf.used, leaf.guaranteed))
         return self.leaf(poorest.name).hungry[0].id
 
-    def _over(self, leaf: Leaf) -> str:
+    def _over(self, leaf: LeafQueue) -> str:
         held, own = (100 * self.rc.divide(self.total, part, self.total) for part in (leaf.used, leaf.capacity))
         return f"queue {leaf.path} holds {held:.1f}% of the cluster and is guaranteed {own:.1f}%"
 

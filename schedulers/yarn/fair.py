@@ -21,7 +21,7 @@ from schedulers.yarn.fair_queues import (
     FairQueueConfig,
     app_weight,
 )
-from schedulers.yarn.locality import Levels
+from schedulers.yarn.locality import LocalityLevels
 from schedulers.yarn.records import (
     Action,
     App,
@@ -30,10 +30,10 @@ from schedulers.yarn.records import (
     Grant,
     Level,
     Measure,
-    Node,
     Refusal,
-    Reservation,
-    Reserve,
+    ReserveContainer,
+    ReservedContainer,
+    SchedulerNode,
     Why,
 )
 from schedulers.yarn.vectors import Vector, all_fit, minus, plus, times
@@ -168,7 +168,7 @@ class FairScheduler(Books):
         """FairScheduler.addApplicationAttempt: no demand before the next update."""
         leaf = self.leaf(app.queue)
         app.queue = leaf.path
-        self._fair[app.id] = leaf.apps[app.id] = FairApp(app, leaf, Levels(), self.zero, self.zero)
+        self._fair[app.id] = leaf.apps[app.id] = FairApp(app, leaf, LocalityLevels(), self.zero, self.zero)
         for queue in leaf.chain():
             queue.running += 1
 
@@ -200,7 +200,7 @@ class FairScheduler(Books):
         """FairScheduler.addNode and removeNode update at once."""
         self.update(self._now)
 
-    def _assign_queue(self, queue: FairQueue, node: Node) -> Grant | Reserve | None:
+    def _assign_queue(self, queue: FairQueue, node: SchedulerNode) -> Grant | ReserveContainer | None:
         """FSParentQueue.assignContainer, FSLeafQueue.assignContainer."""
         if queue.most is not None and not all_fit(queue.used, queue.most):
             return None
@@ -220,7 +220,7 @@ class FairScheduler(Books):
 
     # -- one application ------------------------------------------------------------------------
 
-    def _assign_app(self, each: FairApp, node: Node) -> Grant | Reserve | None:
+    def _assign_app(self, each: FairApp, node: SchedulerNode) -> Grant | ReserveContainer | None:
         """FSAppAttempt.assignContainer: priorities in order; the first served by the node decides."""
         if not self._am_may(each):
             return None
@@ -248,7 +248,7 @@ class FairScheduler(Books):
     def _free(self) -> Vector:
         return minus(self.total, self.root.used)
 
-    def _has_container_for(self, each: FairApp, ask: Ask, node: Node) -> bool:
+    def _has_container_for(self, each: FairApp, ask: Ask, node: SchedulerNode) -> bool:
         """FSAppAttempt.hasContainerForNode: an empty node would fit the ask, and no queue's maximum is broken."""
         rc = each.leaf.rc
         self.looked = True
@@ -265,7 +265,7 @@ class FairScheduler(Books):
             return False
         return True
 
-    def _level(self, each: FairApp, ask: Ask, node: Node) -> Level | None:
+    def _level(self, each: FairApp, ask: Ask, node: SchedulerNode) -> Level | None:
         """The level at which the node may serve the ask now, or None while the ask waits for a nearer level."""
         levels, config = each.levels, self.config
         levels.missed(ask.priority)
@@ -284,8 +284,8 @@ class FairScheduler(Books):
         return None
 
     def _try(
-        self, each: FairApp, ask: Ask, node: Node, level: Level, reservation: Reservation | None
-    ) -> Grant | Reserve | None:
+        self, each: FairApp, ask: Ask, node: SchedulerNode, level: Level, reservation: ReservedContainer | None
+    ) -> Grant | ReserveContainer | None:
         """FSAppAttempt.assignContainer of a request: allocate, reserve, or neither."""
         app = each.app
         if all_fit(ask.demand, node.free):
@@ -302,7 +302,7 @@ class FairScheduler(Books):
         self._refuse(app, Why.NO_ROOM, node.id, ask.demand, node.free, which)
         return None
 
-    def _may_reserve(self, each: FairApp, ask: Ask, node: Node, level: Level) -> bool:
+    def _may_reserve(self, each: FairApp, ask: Ask, node: SchedulerNode, level: Level) -> bool:
         """FSAppAttempt.isReservable and reservationExceedsThreshold: starved, large enough, not too many nodes."""
         if not each.leaf.starved(each, self.total):
             return False
@@ -316,7 +316,7 @@ class FairScheduler(Books):
             nodes, reserved = self.racks[node.rack], sum(1 for reservation in held if reservation.rack == node.rack)
         return reserved < math.ceil(nodes * self.config.reservable_nodes)
 
-    def _fulfil(self, node: Node, reservation: Reservation) -> bool:
+    def _fulfil(self, node: SchedulerNode, reservation: ReservedContainer) -> bool:
         """FSAppAttempt.assignReservedContainer: whether the reservation stays, or was turned into a container."""
         each = self._fair[reservation.app]
         ask = each.app.asks.get(reservation.priority)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from schedulers.yarn.locality import Levels
+from schedulers.yarn.locality import LocalityLevels
 from schedulers.yarn.records import App
 from schedulers.yarn.shares import (
     Claim,
@@ -66,7 +66,7 @@ class FairApp(msgspec.Struct, eq=False):
 
     app: App
     leaf: FairLeaf
-    levels: Levels
+    levels: LocalityLevels
     demand: Vector
     share: Vector
     weight: float = 1.0

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from schedulers.yarn.records import Ask, Level, Node
+from schedulers.yarn.records import Ask, Level, SchedulerNode
 from schedulers.yarn.vectors import single
 
 
-class Delay(msgspec.Struct, frozen=True, kw_only=True):
+class LocalityDelay(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of CapacityScheduler: node-locality-delay, rack-locality-additional-delay, -full-reset."""
 
     node: int = 40
@@ -20,7 +20,7 @@ class Delay(msgspec.Struct, frozen=True, kw_only=True):
     rack_full_reset: bool = True
 
 
-def missed_before(level: Level, ask: Ask, nodes: int, delay: Delay) -> float:
+def missed_before(level: Level, ask: Ask, nodes: int, delay: LocalityDelay) -> float:
     """Opportunities to be missed (strictly more) before a container of a level.
 
     A named node: none. Its rack: the delay or the number of nodes. Anywhere: open asks x share of the named nodes, rack
@@ -36,14 +36,14 @@ def missed_before(level: Level, ask: Ask, nodes: int, delay: Delay) -> float:
     return min(nodes, single(ask.open * factor))
 
 
-def is_asked(level: Level, ask: Ask, node: Node) -> bool:
+def is_asked(level: Level, ask: Ask, node: SchedulerNode) -> bool:
     """Whether the ask names the node or rack; a node counts only with its rack."""
     if level is Level.OFF_SWITCH:
         return True
     return ask.has(node.rack) and (level is Level.RACK or ask.has(node.id))
 
 
-class Levels:
+class LocalityLevels:
     """FSAppAttempt's allowedLocalityLevel and scheduling opportunities, per application and priority."""
 
     __slots__ = ("_level", "_missed", "_since")

@@ -59,7 +59,7 @@ class QueueUse(msgspec.Struct, kw_only=True, eq=False):
             yield from kid.leaves()
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class PreemptionCandidate(msgspec.Struct, frozen=True):
     """A container open to preemption. am: application masters go last."""
 
     id: int
@@ -72,7 +72,7 @@ class Holder(msgspec.Struct, frozen=True):
     """An application's containers and reservations (node, size). Holders come newest first."""
 
     app: str
-    containers: Sequence[Candidate]
+    containers: Sequence[PreemptionCandidate]
     reservations: Sequence[tuple[str, Vector]] = ()
 
 
@@ -230,7 +230,7 @@ class _Round:
         if self._rc.compare(self._total, leaf.obtain, self._zero) <= 0:
             return
         self._left: Vector | None = leaf.obtain
-        masters: list[Candidate] = []
+        masters: list[PreemptionCandidate] = []
         for holder in holders:
             if self._done():
                 break
@@ -243,7 +243,7 @@ class _Round:
                 self.containers.append(master.id)
                 size = minus(size, master.demand)
 
-    def _take_from(self, holder: Holder, masters: list[Candidate]) -> None:
+    def _take_from(self, holder: Holder, masters: list[PreemptionCandidate]) -> None:
         """FifoCandidatesSelector.preemptFrom: every reservation goes, whether of use or not."""
         for node, demand in holder.reservations:
             if self._done():

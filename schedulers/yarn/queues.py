@@ -68,16 +68,16 @@ class User(msgspec.Struct, eq=False):
     asking: dict[str, None] = {}  # in order, so that its bytes are the same in every process
 
 
-class Queue:
+class YarnQueue:
     """A queue of the tree. chain: itself and all queues above.
 
     used: containers and reservations below the queue; reserved: the reservations alone. rank: place among the siblings,
     empty after a change of use; order: the children as last sorted, likewise.
     """
 
-    def __init__(self, config: QueueConfig, parent: Queue | None, zero: Vector) -> None:
+    def __init__(self, config: QueueConfig, parent: YarnQueue | None, zero: Vector) -> None:
         self.parent = parent
-        self.chain: tuple[Queue, ...] = (self,) if parent is None else (self, *parent.chain)
+        self.chain: tuple[YarnQueue, ...] = (self,) if parent is None else (self, *parent.chain)
         self.path: str = config.name if parent is None else f"{parent.path}.{config.name}"
         self.used = self.reserved = zero
         self.capacity = self.most = self.most_down = zero
@@ -85,10 +85,10 @@ class Queue:
         self.am_share = 0.0
         self.config = config
         self.rank: tuple[Any, ...] = ()
-        self.order: list[Queue] = []
-        self.kids = [(Parent if kid.kids else Leaf)(kid, self, zero) for kid in config.kids]
+        self.order: list[YarnQueue] = []
+        self.kids = [(Parent if kid.kids else LeafQueue)(kid, self, zero) for kid in config.kids]
 
-    def leaves(self) -> Iterator[Leaf]:
+    def leaves(self) -> Iterator[LeafQueue]:
         """The leaf queues below, in order of the configuration."""
         for kid in self.kids:
             yield from kid.leaves()
@@ -114,11 +114,11 @@ class Queue:
             kid.resize(total, minimum)
 
 
-class Parent(Queue):
+class Parent(YarnQueue):
     """ParentQueue."""
 
 
-class Leaf(Queue):
+class LeafQueue(YarnQueue):
     """LeafQueue.
 
     active: activated applications, in order of service; hungry: active applications with open asks; pending:
@@ -127,7 +127,7 @@ class Leaf(Queue):
     limit from settings and cluster alone.
     """
 
-    def __init__(self, config: QueueConfig, parent: Queue | None, zero: Vector) -> None:
+    def __init__(self, config: QueueConfig, parent: YarnQueue | None, zero: Vector) -> None:
         super().__init__(config, parent, zero)
         self.active: list[App] = []
         self.hungry: list[App] = []
@@ -140,7 +140,7 @@ class Leaf(Queue):
         self.least = self.user_part = self.user_most = zero
         self.only_pending = 0
 
-    def leaves(self) -> Iterator[Leaf]:
+    def leaves(self) -> Iterator[LeafQueue]:
         """See Queue."""
         yield self
 
@@ -179,7 +179,7 @@ class Leaf(Queue):
         self.hungry.sort(key=_rank)
 
 
-def _rank(ranked: App | Queue) -> tuple[Any, ...]:
+def _rank(ranked: App | YarnQueue) -> tuple[Any, ...]:
     return ranked.rank
 
 
@@ -234,7 +234,7 @@ def in_order(utilizations: Sequence[Utilization], *, respect_priority: bool) -> 
     return sorted(utilizations, key=key)
 
 
-def utilization(queue: Queue, total: Vector, minimum: Vector, calculator: Calculator) -> Utilization:
+def utilization(queue: YarnQueue, total: Vector, minimum: Vector, calculator: Calculator) -> Utilization:
     """CSQueueUtils.updateUsedCapacity: used part of the capacity, at least a minimum allocation."""
     if queue.share:
         of = calculator.larger(total, queue.capacity, minimum)
@@ -244,7 +244,7 @@ def utilization(queue: Queue, total: Vector, minimum: Vector, calculator: Calcul
     return Utilization(queue.path, single(used), queue.share, queue.config.priority)
 
 
-def kids_in_order(parent: Parent, total: Vector, minimum: Vector, calculator: Calculator) -> Sequence[Queue]:
+def kids_in_order(parent: Parent, total: Vector, minimum: Vector, calculator: Calculator) -> Sequence[YarnQueue]:
     """The children of a queue as `in_order` has them; queues without a change of use keep their rank."""
     if len(parent.kids) == 1:
         return parent.kids
@@ -257,13 +257,15 @@ def kids_in_order(parent: Parent, total: Vector, minimum: Vector, calculator: Ca
     return parent.order
 
 
-def account(queue: Queue, amount: Vector) -> None:
+def account(queue: YarnQueue, amount: Vector) -> None:
     """Change the use of a queue and all queues above (AbstractCSQueue.allocateResource, releaseResource)."""
     for each in queue.chain:
         each.used, each.rank, each.order = plus(each.used, amount), (), []
 
 
-def limit_below(parent: Queue, kid: Queue, limit: Vector, minimum: Vector, total: Vector, rc: Calculator) -> Vector:
+def limit_below(
+    parent: YarnQueue, kid: YarnQueue, limit: Vector, minimum: Vector, total: Vector, rc: Calculator
+) -> Vector:
     """ParentQueue.getResourceLimitsOfChild: the parent's rest and the child's use, within the child's maximum."""
     available = plus(minus(limit, parent.used), kid.used)
     available = rc.smaller(total, available, kid.most_down)

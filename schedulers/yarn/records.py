@@ -63,7 +63,7 @@ class Grant(msgspec.Struct, frozen=True):
     reserved: bool = False
 
 
-class Reserve(msgspec.Struct, frozen=True):
+class ReserveContainer(msgspec.Struct, frozen=True):
     """A node is kept for an application until the demand fits there."""
 
     app: str
@@ -112,7 +112,7 @@ class DropReservation(msgspec.Struct, frozen=True):
     demand: Vector
 
 
-Action = Grant | Reserve | Unreserve
+Action = Grant | ReserveContainer | Unreserve
 Measure = Mark | Kill | DropReservation
 
 
@@ -132,7 +132,7 @@ class Ask(msgspec.Struct, eq=False):
         """Whether a place is still asked for."""
         return place in self.places
 
-    def take(self, node: Node, level: Level) -> None:
+    def take(self, node: SchedulerNode, level: Level) -> None:
         """LocalityAppPlacementAllocator.allocate: a container less at the place and above; none left: removed."""
         places: tuple[str, ...] = (ANY,)
         if level is not Level.OFF_SWITCH:
@@ -157,7 +157,7 @@ class Container(msgspec.Struct, eq=False):
     am: bool
 
 
-class Reservation(msgspec.Struct, eq=False):
+class ReservedContainer(msgspec.Struct, eq=False):
     """RMContainer in state RESERVED."""
 
     app: str
@@ -168,14 +168,14 @@ class Reservation(msgspec.Struct, eq=False):
     level: Level
 
 
-class Node(msgspec.Struct, eq=False):
+class SchedulerNode(msgspec.Struct, eq=False):
     """SchedulerNode: capacity, free room, reservation and containers of a node."""
 
     id: str
     rack: str
     capacity: Vector
     free: Vector
-    reservation: Reservation | None = None
+    reservation: ReservedContainer | None = None
     containers: dict[int, Container] = {}
 
 
@@ -201,7 +201,7 @@ class App(msgspec.Struct, eq=False, kw_only=True):
     asks: dict[int, Ask] = {}
     keys: list[int] = []
     containers: dict[int, Container] = {}
-    reservations: dict[int, dict[str, Reservation]] = {}
+    reservations: dict[int, dict[str, ReservedContainer]] = {}
     missed: dict[int, int] = {}
     again: dict[int, int] = {}
     refusal: Refusal | None = None

@@ -27,7 +27,7 @@ from rm_emulator.testing import (
 from rm_emulator.workload.formats import FORMATS
 from schedulers.core.abilities import KeepsNodes
 from schedulers.core.decisions import Decision, Place
-from schedulers.core.model import Copies
+from schedulers.core.model import CopyRules
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
@@ -81,7 +81,7 @@ VARIANTS += [
         ({"kind": "planned", "planner": "tdca"}, {"kind": "first_fit"}),
         ({"kind": "played", "plays": 8, "order": "rank_up"}, {"kind": "first_fit"}),
     ]
-    for copies in (Copies(max=4), Copies(max=2, others="end"))
+    for copies in (CopyRules(max=4), CopyRules(max=2, others="end"))
 ]
 RESERVING = [
     Subject(policy={"kind": entry.name}, predictor={"kind": "three_sigma"}, reserve_after=2_000)

@@ -8,7 +8,7 @@ import pytest
 
 from rm_emulator.testing import Subject, case_for, run_case
 from schedulers.core.live import JobState, StageState
-from schedulers.core.model import Copies
+from schedulers.core.model import CopyRules
 from schedulers.core.policy import ClusterView
 from schedulers.kit.assigned import Lined
 from schedulers.kit.forecast import Forecast
@@ -17,7 +17,7 @@ SUBJECT = Subject(
     policy={"kind": "srpt"},
     predictor={"kind": "oracle", "error": [-0.5, 1.0]},
     placement={"kind": "deft", "ahead": False},
-    copies=Copies(max=4),
+    copies=CopyRules(max=4),
 )
 
 

@@ -20,7 +20,7 @@ from schedulers.core.events import (
     Tick,
 )
 from schedulers.core.log import Log
-from schedulers.core.model import Copies, Edge, Links, Queue
+from schedulers.core.model import CopyRules, Edge, Links, Queue
 from schedulers.core.policy import Suggestion
 from schedulers.core.scheduler import Scheduler
 
@@ -29,7 +29,7 @@ FEEDS = (stage(2, name="map"), stage(parents=(Edge(parent=0, data=1000),), name=
 
 def begun(others: str = "run", *, most: int = 2, nodes: int = 4, log: Log | None = None) -> Scheduler:
     """Job a: map/0 runs in container 1 on n0, map/1 in container 2 on n1, both since 10 ms."""
-    settings = Copies(max=most, others=others)
+    settings = CopyRules(max=most, others=others)
     there = [node(f"n{i}") for i in range(nodes)]
     made = scheduler("fifo", *there, offers="cycle", copies=settings, log=log, predictor={"kind": "posterior"})
     made.handle(LinksSet(0, Links(rate=1000)))
@@ -219,11 +219,11 @@ def test_without_the_setting_there_are_no_copies() -> None:
 
 def test_executors_that_outlive_tasks_have_no_copies() -> None:
     with pytest.raises(InvalidParameters, match="copies do not go with executors"):
-        scheduler("fifo", executors=True, copies=Copies())
+        scheduler("fifo", executors=True, copies=CopyRules())
 
 
 def test_on_a_beat_a_copy_goes_to_the_node_that_beats() -> None:
-    made = scheduler("fifo", node("n0"), node("n1"), node("n2"), offers="heartbeat", copies=Copies())
+    made = scheduler("fifo", node("n0"), node("n1"), node("n2"), offers="heartbeat", copies=CopyRules())
     made.handle(JobSubmitted(0, job("a", stage(2))))
     for number in range(2):
         made.handle(Heartbeat(0, f"n{number}"))

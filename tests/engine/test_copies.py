@@ -15,7 +15,7 @@ from rm_emulator.workload.model import Fixed, PerNode, RunTimes, Workload, Workl
 from schedulers.core import abilities
 from schedulers.core.decisions import Copy
 from schedulers.core.log import Log, SchedulerConfig
-from schedulers.core.model import Copies, Edge, Job, Links, Stage
+from schedulers.core.model import CopyRules, Edge, Job, Links, Stage
 from schedulers.core.places import Places, Requirement
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions, policies
 from schedulers.core.replay import Replay
@@ -51,7 +51,7 @@ class Run:
     """A run of jobs on four nodes of one core, n0 to n3, and its log."""
 
     def __init__(
-        self, *jobs: tuple[Job, tuple[RunTimes, ...]], copies: Copies, links: Links | None = None, **config
+        self, *jobs: tuple[Job, tuple[RunTimes, ...]], copies: CopyRules, links: Links | None = None, **config
     ) -> None:
         nodes = tuple(node(f"n{i}") for i in range(4))
         engine = EngineConfig(nodes=nodes, links=links, **config)
@@ -83,7 +83,7 @@ TWO = ((SHUFFLE, (Fixed(3000), Fixed(2000))), (job("b", stage(6)), (Fixed(5000),
 def test_every_profile_carries_copies_out_and_counts_each_task_once(
     name: str, others: str, links: Links | None
 ) -> None:
-    run = Run(*TWO, copies=Copies(max=3, others=others), links=links, profile=name)
+    run = Run(*TWO, copies=CopyRules(max=3, others=others), links=links, profile=name)
     assert run.copies
     assert run.simulation.finished_tasks == 12
     rows = {row.id: row for row in run.kept.jobs}
@@ -94,7 +94,7 @@ def test_every_profile_carries_copies_out_and_counts_each_task_once(
 @pytest.mark.parametrize("name", profiles.names)
 @pytest.mark.parametrize("others", ["run", "end"])
 def test_a_log_with_copies_is_replayed_to_the_same_decisions(name: str, others: str) -> None:
-    run = Run(*TWO, copies=Copies(others=others), links=Links(rate=10 * MIB), profile=name)
+    run = Run(*TWO, copies=CopyRules(others=others), links=Links(rate=10 * MIB), profile=name)
     replayed = [decision for step in Replay(run.lines) for decision in step.decisions]
     assert [decision for decision in replayed if isinstance(decision, Copy)] == run.copies
 
@@ -102,13 +102,15 @@ def test_a_log_with_copies_is_replayed_to_the_same_decisions(name: str, others: 
 @pytest.mark.parametrize("name", profiles.names)
 def test_in_disorder_too_everything_ends(name: str) -> None:
     disorder = Disorder(delay=0.3, duplicate=0.3, late=0.3)
-    run = Run(*TWO, copies=Copies(others="end"), links=Links(rate=10 * MIB), profile=name, disorder=disorder)
+    run = Run(*TWO, copies=CopyRules(others="end"), links=Links(rate=10 * MIB), profile=name, disorder=disorder)
     assert len(run.kept.jobs) == 2
 
 
 def test_copies_of_a_job_that_is_over_are_ended_at_once_and_the_run_ends_with_it() -> None:
     times = PerNode(("n0", "n1", "n2", "n3"), ((1000, 9000, 9000, 9000),))
-    run = Run((job("a", stage(2)), (times,)), (job("b", stage()), (Fixed(1),)), copies=Copies(max=4), profile="events")
+    run = Run(
+        (job("a", stage(2)), (times,)), (job("b", stage()), (Fixed(1),)), copies=CopyRules(max=4), profile="events"
+    )
     ends = {(attempt.node, attempt.copy): (attempt.ended_ms, attempt.code) for attempt in run.kept.tasks}
     assert all(ended <= run.simulation.end_ms for ended, _ in ends.values())
 
@@ -119,6 +121,6 @@ def test_what_waits_for_data_starts_sooner_when_a_copy_has_made_it_meanwhile() -
     reduce = Stage(name="reduce", tasks=1, demand=(1000, 1), parents=(Edge(parent=0, data=80 * MIB),), places=on_n2)
     times = PerNode(("n0", "n1", "n2", "n3"), ((1000, 3000, 3000, 3000),))
     links = Links(pairs={"n0": {"n2": 10 * MIB}})
-    run = Run((job("a", stage(), reduce), (times, Fixed(500))), copies=Copies(), links=links, profile="events")
+    run = Run((job("a", stage(), reduce), (times, Fixed(500))), copies=CopyRules(), links=links, profile="events")
     (task,) = [attempt for attempt in run.kept.tasks if attempt.stage == 1]
     assert (task.granted_ms, task.arrived_ms, task.started_ms, task.ended_ms) == (1000, 4000, 4000, 4500)

@@ -24,7 +24,7 @@ from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.replay import CorruptLog, Replay
 from schedulers.core.scheduler import Scheduler
 from schedulers.decentralised.decider import Decentraliser, decider
-from schedulers.decentralised.messages import Reservation
+from schedulers.decentralised.messages import LateBindingProbe
 from schedulers.decentralised.settings import Probing
 
 METHODS: tuple[Literal["random", "per_task", "batch", "late_binding"], ...] = (
@@ -208,7 +208,7 @@ def test_a_stage_is_reserved_for_as_often_as_its_tasks_times_the_ratio_rounded_u
 ) -> None:
     ran = Run([job("a", 0, [[5] * tasks])], workers=6, probe_ratio=ratio)
     sent = [each.message for _, decisions in ran.history() for each in decisions if isinstance(each, Send)]
-    assert sum(len(message.workers) for message in sent if isinstance(message, Reservation)) == reserved
+    assert sum(len(message.workers) for message in sent if isinstance(message, LateBindingProbe)) == reserved
 
 
 def test_jobs_go_to_the_next_scheduler_in_turn() -> None:

@@ -14,7 +14,7 @@ from rm_emulator.engine.profile import Engine
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import job, node, scheduler, stage
 from rm_emulator.workload.model import Fixed, PerNode, Workload, WorkloadJob
-from schedulers.core.model import Copies, Edge, Job, Links, Node, Service
+from schedulers.core.model import CopyRules, Edge, Job, Links, Node, Service
 
 ONE = job("a", stage())
 FED = job("a", stage(), stage(parents=(Edge(parent=0, data=1),)))
@@ -47,7 +47,7 @@ def test_a_plain_run_has_no_feature() -> None:
         ({"links": Links(rate=1)}, []),  # nobody takes data
         ({"of": FED, "links": Links(rate=1)}, ["Data"]),
         ({"of": FED}, []),  # which takes no time
-        ({"of": FED, "links": Links(rate=1), "deciding": {"copies": Copies(max=2)}}, ["DataOfCopies", "Copies"]),
+        ({"of": FED, "links": Links(rate=1), "deciding": {"copies": CopyRules(max=2)}}, ["DataOfCopies", "Copies"]),
         ({"nodes": (node("n", speed=2.0),)}, ["UnlikeNodes"]),
         ({"source": {"apart": 1.5}}, ["UnlikeNodes"]),
         ({"source": {"runtimes": (PerNode(nodes=("n",), ms=((1,),)),)}}, ["UnlikeNodes"]),

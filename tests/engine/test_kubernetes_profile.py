@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.profiles.kubernetes import Kubernetes, Pods
+from rm_emulator.engine.profiles.kubernetes import Kubernetes, PodLifecycle
 from rm_emulator.engine.recording import JobRow, Kept
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.scenario.schema import Cluster
@@ -63,12 +63,12 @@ def test_a_gang_larger_than_any_node_starts_together() -> None:
 
 
 def test_releases_pass_one_after_another() -> None:
-    pods = Pods(Kubernetes.Params(release_rate=10, start_ms=0, seen_ms=0), 1)
+    pods = PodLifecycle(Kubernetes.Params(release_rate=10, start_ms=0, seen_ms=0), 1)
     assert [pods.released(0) for _ in range(3)] == [100, 200, 300]
 
 
 def test_pods_end_at_whole_seconds_of_the_clock() -> None:
-    pods = Pods(Kubernetes.Params(seen_ms=0), 1)
+    pods = PodLifecycle(Kubernetes.Params(seen_ms=0), 1)
     ends = {(now + pods.runs(now, 20_000)) % 1000 for now in range(0, 3000, 130)}
     assert len(ends) == 1
     assert all(19_000 < pods.runs(now, 20_000) <= 20_000 for now in range(0, 3000, 130))

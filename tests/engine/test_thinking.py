@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.engine.architectures.shared_state import SharedState
+from rm_emulator.engine.architectures.shared_state import SharedStateProfile
 from rm_emulator.engine.config import (
     Architecture,
     Central,
@@ -23,7 +23,7 @@ from rm_emulator.engine.config import (
 )
 from rm_emulator.engine.several import Several, assigned, first_container
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
+from rm_emulator.engine.thinking import ThinkingProfile, ThinkingScheduler
 from rm_emulator.known_answers.kinds import omega
 from rm_emulator.testing import Kept, case
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
@@ -183,9 +183,9 @@ def test_every_scheduler_s_log_replays(architecture: Architecture, seed: int) ->
 def test_capacity_is_never_exceeded(architecture: Architecture, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = 0
 
-    requeue = Thinking._requeue
+    requeue = ThinkingProfile._requeue
 
-    def committed(self: Thinking, scheduler: ThinkingScheduler, *rest: Any) -> None:
+    def committed(self: ThinkingProfile, scheduler: ThinkingScheduler, *rest: Any) -> None:
         nonlocal looked
         looked += 1
         free = [list(node.room) for node in self.engine.config.nodes]
@@ -196,7 +196,7 @@ def test_capacity_is_never_exceeded(architecture: Architecture, seed: int, monke
         assert min(map(min, free)) >= 0
         requeue(self, scheduler, *rest)
 
-    monkeypatch.setattr(Thinking, "_requeue", committed)
+    monkeypatch.setattr(ThinkingProfile, "_requeue", committed)
     thinking(architecture, seed=seed)
     assert looked
 
@@ -207,9 +207,9 @@ def test_a_scheduler_that_begins_to_think_sees_what_is_free(
     architecture: Architecture, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = 0
-    think_ms = Thinking.think_ms
+    think_ms = ThinkingProfile.think_ms
 
-    def look(self: Thinking, scheduler: ThinkingScheduler, name: str) -> int:
+    def look(self: ThinkingProfile, scheduler: ThinkingScheduler, name: str) -> int:
         nonlocal seen
         seen += 1
         shown = getattr(self, "_locks", {}).get(scheduler.number)
@@ -221,7 +221,7 @@ def test_a_scheduler_that_begins_to_think_sees_what_is_free(
             assert node.free == free
         return think_ms(self, scheduler, name)
 
-    monkeypatch.setattr(Thinking, "think_ms", look)
+    monkeypatch.setattr(ThinkingProfile, "think_ms", look)
     thinking(architecture, seed=seed)
     assert seen or isinstance(architecture, Central)
 
@@ -231,16 +231,16 @@ def test_a_scheduler_that_begins_to_think_sees_what_is_free(
 def test_what_resource_fit_refuses_sequence_numbers_refuse_too(
     conflict: Literal["resource_fit", "sequence"], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = SharedState.refused
+    refused = SharedStateProfile.refused
     compared = []
 
-    def both(self: SharedState, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
+    def both(self: SharedStateProfile, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
         too_large, newer = self._too_large(scheduler, claims), self._newer(scheduler, claims)
         compared.append((len(too_large), len(newer)))
         assert {claim.container for claim in too_large} <= {claim.container for claim in newer}
         return refused(self, scheduler, claims)
 
-    monkeypatch.setattr(SharedState, "refused", both)
+    monkeypatch.setattr(SharedStateProfile, "refused", both)
     thinking(Shared(schedulers=THREE, conflict=conflict), seed=seed)
     assert compared
 

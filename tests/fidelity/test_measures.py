@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from rm_emulator.fidelity.measures import Bars, accepted, compare, curve_distance, kolmogorov
-from rm_emulator.fidelity.runs import Run
+from rm_emulator.fidelity.measures import Tolerances, accepted, compare, curve_distance, kolmogorov
+from rm_emulator.fidelity.runs import MeasuredRun
 
-BARS = Bars(5, 10)
+BARS = Tolerances(5, 10)
 
 
-def runs(*times: tuple[float, float]) -> list[Run]:
-    return [Run(str(n), {"a": a, "b": b}) for n, (a, b) in enumerate(times)]
+def runs(*times: tuple[float, float]) -> list[MeasuredRun]:
+    return [MeasuredRun(str(n), {"a": a, "b": b}) for n, (a, b) in enumerate(times)]
 
 
 def test_the_mean_error_is_that_of_the_mean_job_completion() -> None:

@@ -25,9 +25,9 @@ from operators.lease import Lease, Term
 from schedulers.core.model import PastJob
 from schedulers.objects import names
 from schedulers.objects.dagjob import DagJob
-from schedulers.objects.node import Node
+from schedulers.objects.node import NodeObject
 from schedulers.objects.pod import Condition, Pod, PodStatus
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import QueueObject
 from tests.kubernetes.store import Store, StoreClient, VirtualLoop, run_virtual
 from tests.kubernetes.world import World, stage
 
@@ -43,8 +43,8 @@ class Left(msgspec.Struct):
     stored: Lease and ConfigMaps, each under its path.
     """
 
-    nodes: list[Node]
-    queues: list[Queue]
+    nodes: list[NodeObject]
+    queues: list[QueueObject]
     dagjobs: list[DagJob]
     pods: list[Pod]
     stored: dict[str, dict[str, Any]]

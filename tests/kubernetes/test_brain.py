@@ -25,7 +25,7 @@ from schedulers.objects import names
 from schedulers.objects.dagjob import PlanStatus
 from schedulers.objects.meta import OwnerReference
 from schedulers.objects.pod import Pod
-from schedulers.objects.queue import PerUser
+from schedulers.objects.queue import PerUserLimits
 from tests.examples import examples
 from tests.kubernetes.world import World, stage
 
@@ -569,7 +569,7 @@ def test_a_queue_at_its_limit_holds_up_nobody_else(policy: str) -> None:
 @pytest.mark.parametrize("policy", [*FOLLOWS, *PACKS])
 def test_users_and_jobs_of_a_queue_are_limited(policy: str) -> None:
     world = World((4, 4), policy=policy)
-    world.put_queue("a", perUser=PerUser({"cpu": 2}, maxRunning=1), maxRunning=2)
+    world.put_queue("a", perUser=PerUserLimits({"cpu": 2}, maxRunning=1), maxRunning=2)
     for user in ("ann", "ann", "bob", "cid"):
         world.submit(stage("a", 3), queue="a", user=user)
     run_cycles(world, 5)

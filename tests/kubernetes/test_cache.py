@@ -20,11 +20,11 @@ from operators.access import Access
 from operators.cache.cache import Cache
 from operators.cache.reflector import AWAY_PAUSE_S, Change, Kind, Listing, Reflector
 from operators.client import ApiError, Client, Unreachable
-from schedulers.objects.node import Node
+from schedulers.objects.node import NodeObject
 from schedulers.objects.pod import Pod
 
 PODS = Kind("Pod", Pod, "/api/v1/pods")
-NODES = Kind("Node", Node, "/api/v1/nodes")
+NODES = Kind("Node", NodeObject, "/api/v1/nodes")
 NOWHERE = Access(url="http://127.0.0.1:9")
 
 

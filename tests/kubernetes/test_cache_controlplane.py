@@ -16,12 +16,12 @@ from operators.cache.cache import Cache, Change
 from operators.cache.reflector import Kind
 from operators.client import ApiError, Client
 from schedulers.objects.names import GATE, QUEUE_LABEL, RUN_SECONDS, SCHEDULER
-from schedulers.objects.node import Node
+from schedulers.objects.node import NodeObject
 from schedulers.objects.pod import Pod
 
 pytestmark = pytest.mark.controlplane
 
-KINDS = (Kind("Node", Node, "/api/v1/nodes"), Kind("Pod", Pod, "/api/v1/pods"))
+KINDS = (Kind("Node", NodeObject, "/api/v1/nodes"), Kind("Pod", Pod, "/api/v1/pods"))
 
 
 def pod(name: str) -> dict[str, Any]:

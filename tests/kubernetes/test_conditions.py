@@ -16,7 +16,7 @@ from schedulers.objects.dagjob import PlanStatus, PromiseStatus
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod, PodStatus
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import QueueObject
 
 
 def pod(name: str = "p", *conditions: Condition) -> Pod:
@@ -304,7 +304,7 @@ def test_a_pod_that_is_released_before_its_event_is_written_gets_none() -> None:
 
 
 def test_figures_that_a_queue_shows_already_are_not_written_again() -> None:
-    queue = Queue(Meta(name="q", uid="q"))
+    queue = QueueObject(Meta(name="q", uid="q"))
     fields = {"jobs": 1, "pending": 2, "running": 3, "share": "12.5%"}
 
     def say(conditions: Conditions) -> None:

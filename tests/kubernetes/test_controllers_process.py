@@ -14,22 +14,22 @@ from operators.controllers import __main__ as main
 from operators.controllers import process as module
 from operators.controllers.config import ControllersConfig
 from operators.controllers.dagjobs import _Known
-from operators.controllers.process import Process
+from operators.controllers.process import ControllersProcess
 from operators.controllers.work import Work
 from operators.serving import program
 from operators.serving.turns import Turns
 from schedulers.objects.dagjob import StageSpec
 from schedulers.objects.meta import Meta
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import QueueObject
 from tests.kubernetes.store import until
 from tests.kubernetes.test_plan import TEMPLATE, job
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+def process(monkeypatch: pytest.MonkeyPatch) -> ControllersProcess:
     """One that has just heard everything, and reaches nobody."""
     client: Any = None
-    made = Process(ControllersConfig(leader_election=None), client, identity="test")
+    made = ControllersProcess(ControllersConfig(leader_election=None), client, identity="test")
     for reflector in made.cache.reflectors.values():
         reflector.synced = True
     made.cache._hearing.heard()
@@ -42,7 +42,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     return made
 
 
-def fail_with(monkeypatch: pytest.MonkeyPatch, process: Process, error: Exception) -> list[int]:
+def fail_with(monkeypatch: pytest.MonkeyPatch, process: ControllersProcess, error: Exception) -> list[int]:
     """The status of queues fails, each time; returns the times."""
     times: list[int] = []
 
@@ -54,7 +54,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, process: Process, error: Exceptio
     return times
 
 
-def test_a_loop_that_breaks_ends_the_process(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_breaks_ends_the_process(process: ControllersProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(monkeypatch, process, KeyError("a mistake of ours"))
     with pytest.raises(ExceptionGroup) as caught:
         asyncio.run(asyncio.wait_for(process.run(), 10))
@@ -64,7 +64,9 @@ def test_a_loop_that_breaks_ends_the_process(process: Process, monkeypatch: pyte
 
 @pytest.mark.parametrize("error", [Unreachable("away"), OSError("no token"), TimeoutError()])
 @pytest.mark.slow
-def test_what_is_to_be_expected_does_not(process: Process, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_what_is_to_be_expected_does_not(
+    process: ControllersProcess, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     times = fail_with(monkeypatch, process, error)
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(process.run(), 1.5))
@@ -102,7 +104,7 @@ def test_without_a_kubelet_no_file_is_made_for_it(breaking: Path) -> None:
 
 
 def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
-    process: Process, monkeypatch: pytest.MonkeyPatch
+    process: ControllersProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hangs() -> None:
         await asyncio.sleep(3600)
@@ -127,7 +129,7 @@ def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
     asyncio.run(main())
 
 
-def test_a_round_that_waits_for_the_api_server_is_none_that_hangs(process: Process) -> None:
+def test_a_round_that_waits_for_the_api_server_is_none_that_hangs(process: ControllersProcess) -> None:
     now = [0.0]
     process.turns = Turns(60, clock=lambda: now[0])
     process.turns.begin("queues")
@@ -137,7 +139,7 @@ def test_a_round_that_waits_for_the_api_server_is_none_that_hangs(process: Proce
 
 
 @pytest.mark.parametrize("comes", [True, False])
-def test_a_queue_that_comes_or_goes_wakes_its_jobs(process: Process, comes: bool) -> None:
+def test_a_queue_that_comes_or_goes_wakes_its_jobs(process: ControllersProcess, comes: bool) -> None:
     woken: list[str] = []
 
     async def reconcile(key: str) -> None:
@@ -149,9 +151,9 @@ def test_a_queue_that_comes_or_goes_wakes_its_jobs(process: Process, comes: bool
             made = job(StageSpec("a", TEMPLATE), queue=queue)
             made.metadata.name = name
             process.cache.reflectors["DagJob"].objects[made.key] = made
-        queue = Queue(Meta(name="q"))
+        queue = QueueObject(Meta(name="q"))
         process._hear(Change("Queue", None if comes else queue, queue if comes else None))
-        process._hear(Change("Queue", Queue(Meta(name="other")), Queue(Meta(name="other"))))  # only changed
+        process._hear(Change("Queue", QueueObject(Meta(name="other")), QueueObject(Meta(name="other"))))  # only changed
         running = asyncio.ensure_future(process.work.run())
         await asyncio.sleep(0.05)
         running.cancel()
@@ -160,7 +162,7 @@ def test_a_queue_that_comes_or_goes_wakes_its_jobs(process: Process, comes: bool
     assert woken == ["ns/one"]
 
 
-def test_a_job_that_is_gone_is_forgotten(process: Process) -> None:
+def test_a_job_that_is_gone_is_forgotten(process: ControllersProcess) -> None:
     gone = job()
     process.dagjobs._known["uid-j"] = _Known()
     process._hear(Change("DagJob", gone, None))

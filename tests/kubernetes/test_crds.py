@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from schedulers.objects.dagjob import DagJob, DagJobStatus, Progress, WholeDagJob
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import QueueObject
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 #: What is read of an object's metadata is Kubernetes' own.
@@ -75,7 +75,7 @@ def alternatives(kind: Any) -> tuple[Any, ...]:
     return kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
 
 
-@pytest.mark.parametrize(("name", "struct"), [("dagjob", DagJob), ("dagjob", WholeDagJob), ("queue", Queue)])
+@pytest.mark.parametrize(("name", "struct"), [("dagjob", DagJob), ("dagjob", WholeDagJob), ("queue", QueueObject)])
 def test_structs_and_schema_are_the_same(name: str, struct: Any) -> None:
     said = schema(name)
     if struct is WholeDagJob:  # its template is kept as it was written

@@ -13,11 +13,11 @@ from operators.cache.cache import Cache
 from operators.cache.hearing import BREAK_S, Hearing
 from operators.cache.reflector import Kind
 from schedulers.objects.pod import Pod
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import QueueObject
 from tests.kubernetes.test_cache import END_AT_ONCE, SILENCE, Server
 from tests.kubernetes.world import World, stage
 
-KINDS = (Kind("Pod", Pod, "/api/v1/pods"), Kind("Queue", Queue, "/apis/queues"))
+KINDS = (Kind("Pod", Pod, "/api/v1/pods"), Kind("Queue", QueueObject, "/apis/queues"))
 
 
 class Clock:

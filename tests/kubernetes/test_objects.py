@@ -17,13 +17,13 @@ from schedulers.objects import names
 from schedulers.objects.dagjob import DagJob, Tries, core_job, read_indexes, read_tries
 from schedulers.objects.meta import Meta, to_ms
 from schedulers.objects.names import GANG_PLAN, GATE, RUN_SECONDS
-from schedulers.objects.node import Node, core_node
+from schedulers.objects.node import NodeObject, core_node
 from schedulers.objects.pod import (
-    Container,
     ContainerPhase,
     ContainerResources,
     ContainerStatus,
     Pod,
+    PodContainer,
     PodSpec,
     PodStatus,
     Terminated,
@@ -31,7 +31,7 @@ from schedulers.objects.pod import (
     places,
     unmodelled,
 )
-from schedulers.objects.queue import Queue, core_queue, readable
+from schedulers.objects.queue import QueueObject, core_queue, readable
 
 RESOURCES = Resources(("cpu", "memory", "pods"))
 STAMP = "2026-01-02T03:04:05Z"
@@ -73,7 +73,7 @@ def test_a_queue_is_what_its_object_says() -> None:
         "maxRunning": 3,
         "preemptible": False,
     }
-    assert core_queue(read(Queue, {"spec": spec}), RESOURCES) == model.Queue(
+    assert core_queue(read(QueueObject, {"spec": spec}), RESOURCES) == model.Queue(
         name="a",
         parent="up",
         weight=2.0,
@@ -109,7 +109,7 @@ def test_the_user_of_a_dagjob_and_of_its_pods_is_the_same_name() -> None:
 
 def test_a_limit_that_cannot_be_read_does_not_take_those_along_that_can() -> None:
     spec = {"max": {"cpu": 4, "cpus": 4, "memory": "much"}, "guaranteed": "a lot", "perUser": {"limit": "25%"}}
-    read_so_far = readable(read(Queue, {"spec": spec}), RESOURCES)
+    read_so_far = readable(read(QueueObject, {"spec": spec}), RESOURCES)
     assert (read_so_far.max, read_so_far.guaranteed) == ((4000, -1, -1), None)
     assert read_so_far.per_user == model.PerUser(limit=0.25)
 
@@ -176,7 +176,7 @@ LEAKS = {
 }
 
 
-@pytest.mark.parametrize("kind", [Pod, Node, Queue, DagJob])
+@pytest.mark.parametrize("kind", [Pod, NodeObject, QueueObject, DagJob])
 def test_of_annotations_only_ours_without_the_run_time_are_kept(kind: type[Any]) -> None:
     spec: dict[str, Any] = {"stages": []} if kind is DagJob else {}
     stored = read(kind, {"metadata": {"name": "a", "annotations": LEAKS}, "spec": spec})
@@ -190,7 +190,7 @@ def test_a_stage_template_keeps_no_run_time_either() -> None:
 
 
 def test_only_namespaced_objects_have_a_namespace_in_their_key() -> None:
-    assert (pod().key, read(Node, {}).key) == ("ns/p", "a")
+    assert (pod().key, read(NodeObject, {}).key) == ("ns/p", "a")
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,9 @@ def test_the_node_that_a_pod_was_narrowed_to() -> None:
 containers = st.lists(st.tuples(st.integers(0, 4000), st.booleans()), max_size=5)
 
 
-def container(cpu: int, *, sidecar: bool = False) -> Container:
+def container(cpu: int, *, sidecar: bool = False) -> PodContainer:
     of = ContainerResources(requests={"cpu": f"{cpu}m"})
-    return Container(resources=of, restartPolicy="Always" if sidecar else "")
+    return PodContainer(resources=of, restartPolicy="Always" if sidecar else "")
 
 
 @given(
@@ -279,8 +279,8 @@ def test_a_pod_holds_the_most_that_runs_at_once(main: list[int], init: list[tupl
 
 @given(size=st.integers(1, 2**40))
 def test_demands_round_up_and_capacities_down(size: int) -> None:
-    spec = PodSpec(containers=[Container(resources=ContainerResources(requests={"memory": size}))])
-    node: Node = read(Node, {"status": {"allocatable": {"memory": str(size)}}})
+    spec = PodSpec(containers=[PodContainer(resources=ContainerResources(requests={"memory": size}))])
+    node: NodeObject = read(NodeObject, {"status": {"allocatable": {"memory": str(size)}}})
     asked, offered = demand(spec, RESOURCES)[1], core_node(node, RESOURCES).capacity[1]
     assert offered * 2**20 <= size <= asked * 2**20
     assert asked - offered in (0, 1)
@@ -354,9 +354,11 @@ def test_where_a_pod_may_run(spec: dict[str, Any], allowed: set[str]) -> None:
     assert {one.id for one in made if where.bars(one.id, one.labels, one.taints) is None} == allowed
 
 
-def node(name: str, labels: dict[str, str], *, spec: dict[str, Any] | None = None, ready: str = "True") -> Node:
+def node(name: str, labels: dict[str, str], *, spec: dict[str, Any] | None = None, ready: str = "True") -> NodeObject:
     status = {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": ready}]}
-    made: Node = read(Node, {"metadata": {"name": name, "labels": labels}, "spec": spec or {}, "status": status})
+    made: NodeObject = read(
+        NodeObject, {"metadata": {"name": name, "labels": labels}, "spec": spec or {}, "status": status}
+    )
     return made
 
 

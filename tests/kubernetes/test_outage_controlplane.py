@@ -14,7 +14,7 @@ import pytest
 from devcluster.cluster import Devcluster
 from operators.client import Client, Unreachable
 from operators.controllers.config import ControllersConfig
-from operators.controllers.process import Process
+from operators.controllers.process import ControllersProcess
 from tests.kubernetes.installed import Installed, dagjob, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane
@@ -82,7 +82,7 @@ def test_pods_that_were_bound_while_the_watch_was_cut_are_not_made_anew(anew: De
     async def run() -> None:
         config = ControllersConfig(leader_election=None, recreate_after=1000 * RECREATE_S)  # type: ignore[arg-type]
         async with Deaf(anew.access(**_admin(anew))) as client:
-            process = Process(config, client, "test")
+            process = ControllersProcess(config, client, "test")
             task = asyncio.create_task(asyncio.wait_for(_acting(process), 90))
             try:
                 await asyncio.to_thread(act, client)
@@ -115,7 +115,7 @@ def _admin(cluster: Devcluster) -> dict[str, str]:
     return {"certificate": (folder / "admin.crt").read_text(), "key": (folder / "admin.key").read_text()}
 
 
-async def _acting(process: Process) -> None:
+async def _acting(process: ControllersProcess) -> None:
     """The process without its ports."""
     async with asyncio.TaskGroup() as group:
         group.create_task(process.cache.run())

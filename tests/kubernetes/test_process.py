@@ -15,12 +15,12 @@ from operators.cache.reflector import Reflector
 from operators.client import ApiError, Client, Unreachable
 from operators.extender import process as module
 from operators.extender.config import BrainConfig, Storage
-from operators.extender.process import LAG_S, Broken, Process
+from operators.extender.process import LAG_S, BrainProcess, Broken
 from operators.lease import LeaderElection
 from operators.serving.ports import ExtenderPort
 from operators.serving.program import cause_of
 from schedulers.objects.meta import Meta
-from schedulers.objects.node import Node
+from schedulers.objects.node import NodeObject
 from schedulers.objects.pod import Pod
 from tests.kubernetes.store import Store, StoreClient, until
 
@@ -56,7 +56,7 @@ class Candidate:
             storage=storage,
             leader_election=LeaderElection(),
         )
-        self.process = Process(config, cast(Client, StoreClient(store)), identity=name)
+        self.process = BrainProcess(config, cast(Client, StoreClient(store)), identity=name)
         for reflector in self.process.cache.reflectors.values():
             reflector.synced = True
         self.campaign = asyncio.ensure_future(self.process._campaign())
@@ -114,16 +114,16 @@ def test_a_takeover_that_fails_twice_gives_the_lease_back_and_is_raised(
 def test_a_loop_that_breaks_in_two_terms_gives_the_lease_back_and_is_raised(
     loop: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def breaks(self: Process, term: Any) -> None:
+    async def breaks(self: BrainProcess, term: Any) -> None:
         raise Mistake
 
-    monkeypatch.setattr(Process, loop, breaks)
+    monkeypatch.setattr(BrainProcess, loop, breaks)
     error, holder = ending(tmp_path)
     assert isinstance(error, Mistake)
     assert holder == ""
 
 
-def led_after(folder: Path, breaks: Callable[[Process], None] = lambda process: None) -> list[bool]:
+def led_after(folder: Path, breaks: Callable[[BrainProcess], None] = lambda process: None) -> list[bool]:
     """Whether each takeover until a term lasts may use the snapshot. breaks: done once the first term is there."""
     asked: list[bool] = []
 
@@ -157,10 +157,10 @@ def test_a_takeover_that_fails_once_is_made_again_without_the_snapshot(
 def test_a_fact_that_breaks_the_brain_ends_the_term_and_a_new_one_begins_without_the_snapshot(
     tmp_path: Path, quick: None
 ) -> None:
-    def breaks(process: Process) -> None:
+    def breaks(process: BrainProcess) -> None:
         assert process.term is not None
         process.term.brain.hear = fails(1)
-        process._hear(Change("Node", None, Node(metadata=Meta(name="n0"))))
+        process._hear(Change("Node", None, NodeObject(metadata=Meta(name="n0"))))
         assert process.term is None
 
     assert led_after(tmp_path, breaks) == [True, False]
@@ -227,7 +227,7 @@ def test_one_that_stands_by_says_who_leads(tmp_path: Path) -> None:
 def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
     loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hangs(self: Process, term: Any) -> None:
+    async def hangs(self: BrainProcess, term: Any) -> None:
         await asyncio.sleep(3600)
 
     async def main() -> None:
@@ -236,7 +236,7 @@ def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
             assert candidate.process.turns.stuck() is None
             await until(lambda: str(candidate.process.turns.stuck()).startswith(f"loop '{loop[1:]}' has not turned"))
 
-    monkeypatch.setattr(Process, loop, hangs)
+    monkeypatch.setattr(BrainProcess, loop, hangs)
     monkeypatch.setattr(module, "STUCK_S", 2.0)
     asyncio.run(main())
 
@@ -278,7 +278,7 @@ def waits_for(job: str, server: Server, told: dict[str, str] | None = None) -> b
     """Whether a new leader waits for this job of its snapshot; told: keys and uids of what the watch tells at last."""
 
     async def main() -> bool:
-        process = Process(CONFIG, cast(Client, server), identity="brain-0")
+        process = BrainProcess(CONFIG, cast(Client, server), identity="brain-0")
         waiting = asyncio.ensure_future(process._until_heard_of(job))
         await asyncio.sleep(3 * LAG_S)
         waits = not waiting.done()

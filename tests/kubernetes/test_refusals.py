@@ -9,7 +9,7 @@ import pytest
 from schedulers.core.reasons import Reason
 from schedulers.core.refusals import NodeCode
 from schedulers.objects.meta import Meta
-from schedulers.objects.node import Node, NodeSpec, NodeStatus, NodeTaint
+from schedulers.objects.node import NodeObject, NodeSpec, NodeStatus, NodeTaint
 from tests.kubernetes.world import World, stage
 
 FULL = ["full", "small", "tainted", "elsewhere", "nobody", "none"]
@@ -22,7 +22,7 @@ def mixed() -> World:
     for name, cpus in (("full", 2), ("small", 1), ("tainted", 4), ("elsewhere", 4), ("free", 4)):
         offered: Any = {"cpu": str(cpus), "memory": "64Gi", "pods": "110"}
         taints = [NodeTaint("gpu")] if name == "tainted" else []
-        made = Node(Meta(name=name, uid=name), NodeSpec(taints=taints), NodeStatus(allocatable=offered))
+        made = NodeObject(Meta(name=name, uid=name), NodeSpec(taints=taints), NodeStatus(allocatable=offered))
         made.metadata.labels = {"zone": "b" if name == "elsewhere" else "a"}
         world._put("Node", world.lists.nodes, made)
     pod = world.plain(gated=False, cpu=1, scheduler="default-scheduler")

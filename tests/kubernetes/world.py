@@ -28,11 +28,10 @@ from schedulers.objects.dagjob import (
     show_indexes,
 )
 from schedulers.objects.meta import Meta, OwnerReference
-from schedulers.objects.node import Node, NodeSpec, NodeStatus, NodeTaint, core_node
+from schedulers.objects.node import NodeObject, NodeSpec, NodeStatus, NodeTaint, core_node
 from schedulers.objects.pod import (
     Affinity,
     Condition,
-    Container,
     ContainerPhase,
     ContainerResources,
     ContainerStatus,
@@ -40,6 +39,7 @@ from schedulers.objects.pod import (
     NodeAffinity,
     NodeSelector,
     Pod,
+    PodContainer,
     PodSpec,
     PodStatus,
     PodTemplate,
@@ -50,14 +50,14 @@ from schedulers.objects.pod import (
     Volume,
     demand,
 )
-from schedulers.objects.queue import Queue, QueueSpec
+from schedulers.objects.queue import QueueObject, QueueSpec
 
 
 class Lists:
     """The cache: what a watch has told so far."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, NodeObject] = {}
         self.pods: dict[str, Pod] = {}
         self.dagjobs: dict[str, DagJob] = {}
         self.queues: dict[str, Any] = {}
@@ -258,7 +258,7 @@ class World:
         return pod
 
     def put_queue(self, name: str, **spec: Any) -> None:
-        self._put("Queue", self.lists.queues, Queue(Meta(name=name), QueueSpec(**spec)))
+        self._put("Queue", self.lists.queues, QueueObject(Meta(name=name), QueueSpec(**spec)))
 
     def remove_queue(self, name: str) -> None:
         self.brain.hear(Change("Queue", self.lists.queues.pop(name), None))
@@ -403,15 +403,15 @@ class World:
         self.brain.hear(Change(kind, old, new))
 
 
-def asks(cpu: int) -> Container:
-    return Container("c", ContainerResources(requests={"cpu": cpu}))
+def asks(cpu: int) -> PodContainer:
+    return PodContainer("c", ContainerResources(requests={"cpu": cpu}))
 
 
-def node(name: str, cpus: int, *, reserved: bool = False, speed: str = "") -> Node:
+def node(name: str, cpus: int, *, reserved: bool = False, speed: str = "") -> NodeObject:
     spec = NodeSpec(taints=[NodeTaint(names.RESERVED_TAINT)] if reserved else [])
     status = NodeStatus(allocatable={"cpu": cpus, "memory": "64Gi", "pods": 110})
     labels = {names.SPEED_LABEL: speed} if speed else {}
-    return Node(Meta(name=name, uid=name, labels=labels), spec, status)
+    return NodeObject(Meta(name=name, uid=name, labels=labels), spec, status)
 
 
 def stage(name: str, tasks: int, *parents: str, cpu: int = 1, gang: bool = False, claims: bool = False) -> StageSpec:

@@ -12,7 +12,7 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.learn import config, distil
 from rm_emulator.learn.cart import grow
 from rm_emulator.learn.distil import Distillation
-from schedulers.learned.tree import Branch, read, value
+from schedulers.learned.tree import TreeSplit, read, value
 from tests.learn.conftest import SCENARIO
 
 
@@ -23,7 +23,7 @@ def mean(targets: np.ndarray) -> float:
 def test_a_tree_finds_the_fact_and_the_threshold_that_tell() -> None:
     known = np.random.default_rng(1).uniform(0, 100, (2000, 3)).round()
     tree = grow(known, (known[:, [1]] > 40).astype(float), leaves=8, least=5, value=mean)
-    assert tree == Branch(1, 40.0, 0.0, 1.0)
+    assert tree == TreeSplit(1, 40.0, 0.0, 1.0)
 
 
 def test_a_tree_has_no_more_leaves_than_it_may() -> None:
@@ -37,7 +37,7 @@ def test_a_leaf_has_no_fewer_rows_than_it_must() -> None:
     known = np.arange(100.0)[:, None]
     targets = (known == 0).astype(float)
     tree = grow(known, targets, leaves=2, least=10, value=mean)
-    assert isinstance(tree, Branch)
+    assert isinstance(tree, TreeSplit)
     assert (known[:, 0] <= tree.most).sum() >= 10
 
 

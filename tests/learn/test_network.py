@@ -14,7 +14,7 @@ if WITHOUT_TORCH:
 # After the skip, because the network imports torch.
 import torch
 
-from rm_emulator.learn.network import Batch, Decima, batch
+from rm_emulator.learn.network import Batch, DecimaNetwork, batch
 from schedulers.learned.graph import NODE_FEATURES, Action, Graph, able
 from schedulers.learned.limits import candidates
 from schedulers.learned.network import Network, log_probabilities
@@ -55,7 +55,7 @@ def drawn_decisions(count: int, seed: int, most: int = 12) -> tuple[list[Graph],
 def test_torch_and_numpy_say_the_same(name: str) -> None:
     weights = drawn_weights(name)
     graphs, actions = drawn_decisions(20, seed=2)
-    judged = Decima(weights).double()(batch(graphs, actions, guided=is_guided(name), dtype=torch.float64))
+    judged = DecimaNetwork(weights).double()(batch(graphs, actions, guided=is_guided(name), dtype=torch.float64))
     for graph, action, found in zip(graphs, actions, judged.log_probability.tolist(), strict=True):
         network = Network(weights)
         scores = network.scores(graph)
@@ -69,7 +69,7 @@ def test_torch_and_numpy_say_the_same(name: str) -> None:
 
 @both
 def test_float32_is_near_float64(name: str) -> None:
-    network, (graphs, actions) = Decima(drawn_weights(name)), drawn_decisions(20, seed=3)
+    network, (graphs, actions) = DecimaNetwork(drawn_weights(name)), drawn_decisions(20, seed=3)
     rough = network(batch(graphs, actions, guided=is_guided(name))).log_probability.detach().double()
     fine = network.double()(
         batch(graphs, actions, guided=is_guided(name), dtype=torch.float64)
@@ -79,7 +79,7 @@ def test_float32_is_near_float64(name: str) -> None:
 
 @both
 def test_many_graphs_at_once_say_the_same_as_each_alone(name: str) -> None:
-    network, (graphs, actions) = Decima(drawn_weights(name)).double(), drawn_decisions(20, seed=4)
+    network, (graphs, actions) = DecimaNetwork(drawn_weights(name)).double(), drawn_decisions(20, seed=4)
     together = network(batch(graphs, actions, guided=is_guided(name), dtype=torch.float64))
     alone = [
         network(batch([g], [a], guided=is_guided(name), dtype=torch.float64))
@@ -92,7 +92,7 @@ def test_many_graphs_at_once_say_the_same_as_each_alone(name: str) -> None:
 def test_probabilities_are_of_valid_choices_and_sum_to_1() -> None:
     graphs, actions = drawn_decisions(20, seed=5)
     given = batch(graphs, actions, dtype=torch.float64)
-    judged = Decima(drawn_weights("decima")).double()(given)
+    judged = DecimaNetwork(drawn_weights("decima")).double()(given)
     assert len(judged.stages) == sum(int(job.valid.sum()) for graph in graphs for job in graph.jobs)
     for log_probabilities_, graph in ((judged.stages, given.stage_graph), (judged.limits, given.limit_graph)):
         sums = torch.zeros(20, dtype=torch.float64).index_add(0, graph, log_probabilities_.exp())
@@ -101,14 +101,14 @@ def test_probabilities_are_of_valid_choices_and_sum_to_1() -> None:
 
 def test_entropies_are_those_of_the_probabilities() -> None:
     graphs, actions = drawn_decisions(2, seed=6)
-    judged = Decima(drawn_weights("decima")).double()(batch(graphs[:1], actions[:1], dtype=torch.float64))
+    judged = DecimaNetwork(drawn_weights("decima")).double()(batch(graphs[:1], actions[:1], dtype=torch.float64))
     assert judged.stage_entropy.item() == pytest.approx(-(judged.stages.exp() * judged.stages).sum().item())
     assert judged.limit_entropy.item() == pytest.approx(-(judged.limits.exp() * judged.limits).sum().item())
 
 
 @both
 def test_gradients_agree_with_finite_differences(name: str) -> None:
-    network = Decima(drawn_weights(name)).double()
+    network = DecimaNetwork(drawn_weights(name)).double()
     graphs, actions = drawn_decisions(6, seed=7, most=4)
     given = batch(graphs, actions, guided=is_guided(name), dtype=torch.float64)
 
@@ -135,7 +135,7 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
 @both
 def test_exported_weights_are_those_that_came_in(name: str) -> None:
     weights = drawn_weights(name)
-    exported = Decima(weights).export({"seed": "1"})
+    exported = DecimaNetwork(weights).export({"seed": "1"})
     assert exported.about == {"seed": "1"}
     assert exported.arrays.keys() == weights.arrays.keys()
     assert all((exported.arrays[key] == array).all() for key, array in weights.arrays.items())
@@ -191,7 +191,7 @@ def dags(seed: int, count: int) -> tuple[Batch, torch.Tensor]:
 @pytest.mark.slow
 def test_it_learns_to_find_the_stage_with_the_longest_way_to_go() -> None:
     torch.manual_seed(0)
-    network = Decima(initial(ARCHITECTURES["decima"], np.random.default_rng(0)))
+    network = DecimaNetwork(initial(ARCHITECTURES["decima"], np.random.default_rng(0)))
     wide, steps = network.architecture.embedding, 800
     read = torch.nn.Linear(wide, 1)
     parameters = [*network.parameters(), *read.parameters()]

@@ -13,12 +13,12 @@ from tests.learn.conftest import NEEDS_TORCH
 from tests.learned.drawn_choices import drawn_choices, trained_somehow
 
 if TYPE_CHECKING:
-    from schedulers.learned.routes import Choices
+    from schedulers.learned.routes import RouteChoices
 
 pytestmark = NEEDS_TORCH
 
 
-def drawn(count: int) -> tuple[list[Choices], list[int]]:
+def drawn(count: int) -> tuple[list[RouteChoices], list[int]]:
     generator = np.random.default_rng(1)
     seen = [drawn_choices(int(generator.integers(1, 6)), generator) for _ in range(count)]
     return seen, [int(np.flatnonzero(choices.valid)[-1]) for choices in seen]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rm_emulator.learn.returns import Outcome, advantages, cost_to_go, differential
+from rm_emulator.learn.returns import EpisodeTimes, advantages, cost_to_go, differential
 
-TWO = Outcome(np.array([0.0, 10_000.0]), np.array([20_000.0, 30_000.0]), 30_000)
-SLOWER = Outcome(np.array([0.0, 10_000.0]), np.array([20_000.0, 34_000.0]), 34_000)
+TWO = EpisodeTimes(np.array([0.0, 10_000.0]), np.array([20_000.0, 30_000.0]), 30_000)
+SLOWER = EpisodeTimes(np.array([0.0, 10_000.0]), np.array([20_000.0, 34_000.0]), 34_000)
 
 
 def test_the_cost_of_a_whole_episode_is_the_sum_of_completion_times() -> None:

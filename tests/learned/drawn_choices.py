@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES, Choices, Route
+from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES, Route, RouteChoices
 from schedulers.learned.weights import LACHESIS, Weights
 from tests.learned.drawn import drawn_job
 
@@ -15,7 +15,7 @@ def trained_somehow() -> Weights:
     return Weights(LACHESIS, {key: generator.normal(0, 0.3, shape).astype(np.float32) for key, shape in shapes})
 
 
-def drawn_choices(jobs: int, generator: np.random.Generator) -> Choices:
+def drawn_choices(jobs: int, generator: np.random.Generator) -> RouteChoices:
     """So many jobs of up to 17 stages, of which half are left and a third of these may be chosen."""
     routes, left, valid = [], [], []
     for index in range(jobs):
@@ -26,4 +26,4 @@ def drawn_choices(jobs: int, generator: np.random.Generator) -> Choices:
         left[-1][0] = True
         valid.append(left[-1] & drawn.valid)
     features = generator.random((jobs, len(LEFT_FEATURES)), np.float32)
-    return Choices(tuple(routes), features, np.concatenate(left), np.concatenate(valid), 1000.0, 50)
+    return RouteChoices(tuple(routes), features, np.concatenate(left), np.concatenate(valid), 1000.0, 50)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from schedulers.learned.order_network import OrderNetwork
-from schedulers.learned.routes import Choices, Route
+from schedulers.learned.routes import Route, RouteChoices
 from tests.learned.drawn_choices import drawn_choices, trained_somehow
 
 WEIGHTS = trained_somehow()
@@ -25,7 +25,7 @@ def test_the_order_of_jobs_changes_nothing() -> None:
     order = np.random.default_rng(3).permutation(7)
     cuts = np.cumsum([len(route.nodes) for route in choices.routes])[:-1]
     left, valid = np.split(choices.left, cuts), np.split(choices.valid, cuts)
-    shuffled = Choices(
+    shuffled = RouteChoices(
         tuple(choices.routes[job] for job in order),
         choices.features[order],
         np.concatenate([left[job] for job in order]),

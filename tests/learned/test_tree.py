@@ -14,7 +14,7 @@ from schedulers.learned.facts import FACTS
 from schedulers.learned.graph import Graph
 from schedulers.learned.limits import candidates
 from schedulers.learned.orders import prices
-from schedulers.learned.tree import Branch, Decider, Trees, read, reasons, value, write
+from schedulers.learned.tree import TreeDecider, Trees, TreeSplit, read, reasons, value, write
 from tests.learned.drawn import drawn_graph
 
 TEXT = """\
@@ -35,7 +35,7 @@ def row(**known: float) -> np.ndarray:
 def test_what_is_written_is_read_back() -> None:
     trees = read(TEXT, "mine.yaml")
     assert read(write(trees), "again") == trees
-    assert trees.limit == Branch(NAMES.index("size"), 300.0, 5.0, math.inf)
+    assert trees.limit == TreeSplit(NAMES.index("size"), 300.0, 5.0, math.inf)
 
 
 def test_the_trees_that_ship_are_read_back_from_what_they_say() -> None:
@@ -47,7 +47,7 @@ def test_the_trees_that_ship_are_read_back_from_what_they_say() -> None:
 def test_the_job_then_the_stage_with_the_best_score_is_chosen(many: int) -> None:
     trees = shelf.trees("distilled")
     graph = drawn_graph(many, np.random.default_rng(1))
-    (job, at, limit, _), chosen = Decider(trees).choose(graph)
+    (job, at, limit, _), chosen = TreeDecider(trees).choose(graph)
     jobs, of_jobs = facts.of_jobs(graph)
     scores = [value(trees.job, own) for own in of_jobs]
     assert jobs[int(np.argmax(scores))] == job
@@ -60,7 +60,7 @@ def test_the_job_then_the_stage_with_the_best_score_is_chosen(many: int) -> None
 
 def test_only_what_may_be_chosen_is_chosen() -> None:
     generator = np.random.default_rng(2)
-    decider = Decider(shelf.trees("distilled"))
+    decider = TreeDecider(shelf.trees("distilled"))
     for _ in range(300):
         graph = drawn_graph(int(generator.integers(1, 6)), generator)
         action = decider.choose(graph).action
@@ -71,13 +71,13 @@ def test_of_equal_scores_the_first_job_by_prices_has_it() -> None:
     graph = drawn_graph(9, np.random.default_rng(3))
     able = [index for index, job in enumerate(graph.jobs) if job.valid.any()]
     first = next(index for index in prices(graph)[0] if index in able)
-    assert Decider(Trees(1.0, 1.0, 3.0)).choose(graph).action.job == first
+    assert TreeDecider(Trees(1.0, 1.0, 3.0)).choose(graph).action.job == first
 
 
 def test_the_order_of_jobs_changes_nothing() -> None:
     graph = drawn_graph(12, np.random.default_rng(4))
     turned = Graph(graph.jobs[::-1], graph.executors)
-    decider = Decider(shelf.trees("distilled"))
+    decider = TreeDecider(shelf.trees("distilled"))
     one, other = decider.choose(graph).action, decider.choose(turned).action
     assert (graph.jobs[one.job].name, *one[1:]) == (turned.jobs[other.job].name, *other[1:])
 
@@ -85,13 +85,15 @@ def test_the_order_of_jobs_changes_nothing() -> None:
 def test_a_limit_below_the_least_gives_one_executor() -> None:
     graph = drawn_graph(1, np.random.default_rng(5))
     graph = Graph((msgspec.structs.replace(graph.jobs[0], least=7),), 50)
-    assert Decider(Trees(0.0, 0.0, 5.0)).choose(graph).action.limit == 7
-    assert Decider(Trees(0.0, 0.0, math.inf)).choose(graph).action.limit == 50
+    assert TreeDecider(Trees(0.0, 0.0, 5.0)).choose(graph).action.limit == 7
+    assert TreeDecider(Trees(0.0, 0.0, math.inf)).choose(graph).action.limit == 50
 
 
 def test_a_reason_is_the_narrowest_answer_for_each_fact() -> None:
     size, own = NAMES.index("size"), NAMES.index("own")
-    tree = Branch(size, 500.0, Branch(own, 0.0, Branch(size, 100.0, 1.0, Branch(size, 300.0, 2.0, 3.0)), 4.0), 5.0)
+    tree = TreeSplit(
+        size, 500.0, TreeSplit(own, 0.0, TreeSplit(size, 100.0, 1.0, TreeSplit(size, 300.0, 2.0, 3.0)), 4.0), 5.0
+    )
     assert reasons(tree, row(size=200, own=0)) == ["100 < size <= 300", "not own"]
     assert reasons(tree, row(size=900)) == ["size > 500"]
 

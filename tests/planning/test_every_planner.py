@@ -17,7 +17,7 @@ from schedulers.planning.dags.bounds import bound
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.schedule import Plan, Schedule
 from schedulers.planning.graphene.construction import ORDERS, Split, build_schedule, candidates, most_compact
-from schedulers.planning.graphene.space import Space, Work
+from schedulers.planning.graphene.space import SearchEffort, Space
 from tests.examples import examples
 
 Problem = tuple[tuple[Stage, ...], list[int], tuple[int, ...], int]
@@ -79,7 +79,7 @@ def test_every_plan_is_valid_and_above_its_bounds(made: Problem) -> None:
 def test_backward_and_forward_placement_are_valid(made: Problem) -> None:
     dag = Dag(*made)
     for place in (Space.forward, Space.backward):
-        space = place(Space(dag, dag.order, Work(10**9)), range(len(dag)), None)
+        space = place(Space(dag, dag.order, SearchEffort(10**9)), range(len(dag)), None)
         assert space is not None
         Schedule.of_blocks(space.blocks, dag.runtimes).check(*made)
 
@@ -102,8 +102,8 @@ def test_graphene_is_never_behind_critical_path(made: Problem) -> None:
 def test_no_order_ends_in_a_violation_and_the_most_compact_is_kept(made: Problem) -> None:
     dag = Dag(*made)
     for part in dag.parts():
-        empty = Space(dag, part, Work(10**9))
-        for split in islice(candidates(dag, part, Work(10**9)), 1, 6):
+        empty = Space(dag, part, SearchEffort(10**9))
+        for split in islice(candidates(dag, part, SearchEffort(10**9)), 1, 6):
             trouble = min((empty.forward(split.T), empty.backward(split.T)), key=span)
             spaces = [placed(trouble, split, order) for order in ORDERS.values()]
             for space in spaces:
@@ -144,8 +144,8 @@ def test_a_limit_changes_nothing_but_what_is_thrown_away(made: Problem, limit: i
     """So candidates may be tried in any order, or side by side."""
     dag = Dag(*made)
     for part in dag.parts():
-        empty = Space(dag, part, Work(10**9))
-        for split in islice(candidates(dag, part, Work(10**9)), 6):
+        empty = Space(dag, part, SearchEffort(10**9))
+        for split in islice(candidates(dag, part, SearchEffort(10**9)), 6):
             free, bounded = most_compact(empty, split), most_compact(empty, split, limit)
             assert free is not None
             assert (bounded is None) == (free.span >= limit)

@@ -8,16 +8,16 @@ from functools import partial
 import numpy as np
 import pytest
 
-from rm_emulator.known_answers.schedules import Problem, Run, violations
+from rm_emulator.known_answers.schedules import Problem, TaskRun, violations
 from schedulers.core import keyed
 from schedulers.planning.unrelated import tdca, tds
 from schedulers.planning.unrelated.deft import ORDERS, deft
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.planners import PLANNERS
-from schedulers.planning.unrelated.timelines import Placement, Plan
+from schedulers.planning.unrelated.timelines import TimelinePlacement, TimelinePlan
 from tests.examples import examples
 
-EVERY: dict[str, Callable[[Instance], Plan]] = {
+EVERY: dict[str, Callable[[Instance], TimelinePlan]] = {
     **PLANNERS,
     **{f"deft {name}": (lambda made, order=order: deft(made, order(made))) for name, order in ORDERS.items()},
     "deft insertion": partial(deft, insertion=True),
@@ -51,9 +51,9 @@ def problem(made: Instance, copies: int) -> Problem:
     )
 
 
-def check(made: Instance, name: str) -> Plan:
+def check(made: Instance, name: str) -> TimelinePlan:
     plan = EVERY[name](made)
-    runs = [Run(p.task, p.machine, p.start, p.end, p.copy) for p in plan.placements]
+    runs = [TaskRun(p.task, p.machine, p.start, p.end, p.copy) for p in plan.placements]
     copies = 1 if name in WITHOUT_COPIES else made.machines
     assert violations(problem(made, copies), runs) == [], name
     return plan
@@ -72,7 +72,7 @@ def test_plans_of_many_random_dags_are_valid(name: str) -> None:
         check(drawn(seed), name)
 
 
-def soonest(made: Instance, before: Sequence[Placement], task: int) -> float:
+def soonest(made: Instance, before: Sequence[TimelinePlacement], task: int) -> float:
     """When a task could end at the earliest without any copy, behind all that is there."""
     ends = []
     for machine in range(made.machines):

@@ -25,7 +25,7 @@ from schedulers.planning.graphene.construction import (
     split_of,
     try_subset_orders,
 )
-from schedulers.planning.graphene.space import OutOfBudget, Space, Work
+from schedulers.planning.graphene.space import OutOfBudget, SearchEffort, Space
 
 Problem = tuple[tuple[Stage, ...], list[int], tuple[int, ...], int]
 
@@ -165,7 +165,7 @@ def test_frag_score_of_a_stage_that_leaves_holes() -> None:
 
 def test_every_candidate_is_a_partition_and_none_comes_twice() -> None:
     dag = Dag(*CHAINS)
-    found = list(candidates(dag, dag.order, Work(10**6)))
+    found = list(candidates(dag, dag.order, SearchEffort(10**6)))
     assert not found[0].T
     assert len({split.T for split in found}) == len(found) > 3
     for split in found:
@@ -174,7 +174,7 @@ def test_every_candidate_is_a_partition_and_none_comes_twice() -> None:
 
 def test_a_set_that_is_too_large_is_no_candidate() -> None:
     dag = Dag(*problem([(1,)] * 3, [5, 5, 5], [], (2,)))
-    assert [split.T for split in candidates(dag, dag.order, Work(10**6))] == [frozenset()]
+    assert [split.T for split in candidates(dag, dag.order, SearchEffort(10**6))] == [frozenset()]
 
 
 def test_thresholds_are_all_pairs_of_scores_coarse_ones_first() -> None:
@@ -187,9 +187,9 @@ def test_thresholds_are_all_pairs_of_scores_coarse_ones_first() -> None:
 def test_no_order_violates_a_dependency() -> None:
     """Each of the four alone, on every candidate."""
     dag = Dag(*CHAINS)
-    for split in candidates(dag, dag.order, Work(10**6)):
+    for split in candidates(dag, dag.order, SearchEffort(10**6)):
         for name, order in ORDERS.items():
-            space: Space | None = Space(dag, dag.order, Work(10**9)).forward(split.T)
+            space: Space | None = Space(dag, dag.order, SearchEffort(10**9)).forward(split.T)
             for part, direction in order:
                 assert space is not None
                 place = space.backward if direction == "backward" else space.forward
@@ -203,18 +203,18 @@ def test_the_most_compact_order_is_kept() -> None:
     dag = Dag(*DECIMA)
     split = split_of(dag, dag.order, [1])
     assert [sorted(part) for part in (split.S, split.P, split.C)] == [[2, 3, 4], [0], [5]]
-    space = most_compact(Space(dag, dag.order, Work(10**6)), split)
+    space = most_compact(Space(dag, dag.order, SearchEffort(10**6)), split)
     assert space is not None
     assert space.span == 203
 
 
 def test_a_limit_changes_nothing_but_what_is_thrown_away() -> None:
     dag = Dag(*CHAINS)
-    for split in candidates(dag, dag.order, Work(10**6)):
-        free = most_compact(Space(dag, dag.order, Work(10**6)), split)
+    for split in candidates(dag, dag.order, SearchEffort(10**6)):
+        free = most_compact(Space(dag, dag.order, SearchEffort(10**6)), split)
         assert free is not None
-        assert most_compact(Space(dag, dag.order, Work(10**6)), split, free.span) is None
-        bounded = most_compact(Space(dag, dag.order, Work(10**6)), split, free.span + 1)
+        assert most_compact(Space(dag, dag.order, SearchEffort(10**6)), split, free.span) is None
+        bounded = most_compact(Space(dag, dag.order, SearchEffort(10**6)), split, free.span + 1)
         assert bounded is not None
         assert bounded.blocks == free.blocks
 
@@ -222,7 +222,7 @@ def test_a_limit_changes_nothing_but_what_is_thrown_away() -> None:
 def test_all_tasks_troublesome_leaves_nothing_to_order() -> None:
     dag = Dag(*ERDOS)
     everything = Split(T=frozenset(range(7)), S=frozenset(), P=frozenset(), C=frozenset())
-    space = Space(dag, dag.order, Work(10**6)).forward(everything.T)
+    space = Space(dag, dag.order, SearchEffort(10**6)).forward(everything.T)
     assert space is not None
     assert try_subset_orders(space, everything) is space
 
@@ -311,7 +311,7 @@ def test_a_budget_of_the_whole_work_is_just_enough() -> None:
 
 
 def test_work_spent_beyond_what_is_allowed_is_told() -> None:
-    work = Work(5)
+    work = SearchEffort(5)
     work.spend(5)
     with pytest.raises(OutOfBudget):
         work.spend(1)

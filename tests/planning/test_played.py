@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rm_emulator.known_answers.schedules import Problem, Run, violations
+from rm_emulator.known_answers.schedules import Problem, TaskRun, violations
 from schedulers.planning.unrelated.deft import ORDERS, deft
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.played import played
-from schedulers.planning.unrelated.timelines import Plan
+from schedulers.planning.unrelated.timelines import TimelinePlan
 from tests.planning.test_unrelated import instances
 
 #: Two equal machines, and what two tasks hand to a third one takes far longer to travel than to make.
 JOIN = Instance([[4, 4], [4, 4], [1, 1]], [(0, 2, 100), (1, 2, 100)], 1.0)
 
 
-def plans(made: Instance, plays: int, *, runs: float = 2, pins: bool = True, seed: int = 1) -> Plan:
+def plans(made: Instance, plays: int, *, runs: float = 2, pins: bool = True, seed: int = 1) -> TimelinePlan:
     worth = np.log(np.maximum(ORDERS["rank_up"](made), 1e-9)).tolist()
     return played(made, worth, plays, np.random.default_rng(seed), runs=runs, pins=pins)
 
@@ -35,7 +35,7 @@ def test_whatever_is_played_is_a_schedule(made: Instance, seed: int, pins: bool,
         rates=made.rates.tolist(),
         copies=runs,
     )
-    assert violations(problem, [Run(p.task, p.machine, p.start, p.end, p.copy) for p in plan.placements]) == []
+    assert violations(problem, [TaskRun(p.task, p.machine, p.start, p.end, p.copy) for p in plan.placements]) == []
 
 
 @given(instances(), st.integers(0, 5))

@@ -10,13 +10,13 @@ from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.schedule import Schedule
-from schedulers.planning.graphene.space import Space, Work, _cut, _mirror
+from schedulers.planning.graphene.space import SearchEffort, Space, _cut, _mirror
 
 EVER = -(1 << 80)
 
 
 def space(dag: Dag) -> Space:
-    return Space(dag, dag.order, Work(10**9))
+    return Space(dag, dag.order, SearchEffort(10**9))
 
 
 def starts(found: Space | None) -> dict[int, list[int]]:

@@ -19,7 +19,7 @@ from schedulers.planning.unrelated.deft import ORDERS, choose, deft
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.planners import PLANNERS
 from schedulers.planning.unrelated.ranks import ranks_down, ranks_up
-from schedulers.planning.unrelated.timelines import Placement, Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlacement, TimelinePlan, Timelines
 
 Rows = list[tuple[Fraction, Fraction, int, int]]
 #: Topcuoglu, Hariri, Wu 2002, figure 2 and table 1.
@@ -126,7 +126,7 @@ def slow_heft(made: Instance) -> Rows:
     return rows
 
 
-def rows_of(plan: Plan) -> Rows:
+def rows_of(plan: TimelinePlan) -> Rows:
     return [(Fraction(p.start), Fraction(p.end), p.task, p.machine) for p in plan.placements]
 
 
@@ -173,7 +173,7 @@ def test_each_choice_of_deft_is_the_least_of_all_that_equation_11_allows(
         if choice.parent is not None:
             lines.place(choice.parent, choice.machine, choice.copy_start)
         lines.place(task, choice.machine, choice.start)
-        rows = rows_of(Plan(tuple(lines.placements)))
+        rows = rows_of(TimelinePlan(tuple(lines.placements)))
 
 
 @given(instances(transfers=False, equal=True))
@@ -265,7 +265,7 @@ def test_a_task_of_no_time_comes_behind_its_parent_of_no_time_and_higher_number(
 
 
 def test_a_task_that_anybody_finished_is_finished() -> None:
-    plan = Plan((Placement(0, 0, 0, 10), Placement(0, 1, 0, 4, copy=True)))
+    plan = TimelinePlan((TimelinePlacement(0, 0, 0, 10), TimelinePlacement(0, 1, 0, 4, copy=True)))
     assert (plan.makespan, plan.copies) == (4, 1)
 
 

@@ -8,7 +8,7 @@ import rm_emulator
 from rm_emulator.results import replay
 from schedulers.learned import shelf
 from schedulers.learned.facts import FACTS
-from schedulers.learned.tree import Branch, write
+from schedulers.learned.tree import TreeSplit, write
 from tests.policies.test_decima import scenario
 
 
@@ -25,7 +25,7 @@ def test_the_story_of_a_job_tells_the_rules_that_decided(tmp_path: Path) -> None
 
 def test_a_patched_tree_decides_otherwise(tmp_path: Path) -> None:
     trees = shelf.trees("distilled")
-    last = Branch([*FACTS].index("place"), 0.0, 0.0, 1.0)  # who is first by the rule is not
+    last = TreeSplit([*FACTS].index("place"), 0.0, 0.0, 1.0)  # who is first by the rule is not
     (tmp_path / "patched.yaml").write_text(write(trees._replace(job=last)))
     policies = [{"kind": "distilled", "label": "ours"}, {"kind": "distilled", "tree": "patched", "label": "patched"}]
     results = rm_emulator.run(

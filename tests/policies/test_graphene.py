@@ -31,7 +31,7 @@ from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
 from schedulers.kit.bundles import Room
 from schedulers.planning.graphene.priorities import MOST_STAGES, by_path, by_start, plan_of
-from schedulers.policies.graphene import Graphene, JobRank, Mean, Scored
+from schedulers.policies.graphene import Graphene, JobRank, Mean, ScoredCandidate
 
 ORACLE = {"kind": "oracle"}
 
@@ -66,7 +66,7 @@ def test_perf_score_by_hand() -> None:
     there.free[1] = 512
     live, room = made.state.jobs["j"], Room(made.view, there)
     mine._view, mine._eta = made.view, 0.01
-    scored = Scored(live, live.stages[0], "default", JobRank(((0.75,),), True, 15.0), True, 0.75)
+    scored = ScoredCandidate(live, live.stages[0], "default", JobRank(((0.75,),), True, 15.0), True, 0.75)
     assert room.packing([scored]) == [0.625]
     assert mine._p_scores([scored], room) == [0.5]
     assert mine.scores([scored], room) == pytest.approx([0.225])

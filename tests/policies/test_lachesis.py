@@ -18,7 +18,7 @@ from schedulers.core.policy import ClusterView
 from schedulers.core.scheduler import Scheduler
 from schedulers.learned import shelf
 from schedulers.learned.next_stage import NextStage
-from schedulers.learned.routes import Choices
+from schedulers.learned.routes import RouteChoices
 from schedulers.learned.stage_orders import STAGE_RULES
 from schedulers.learned.weights import LACHESIS, Weights, initial, pack
 from schedulers.policies.decima import Decima
@@ -51,15 +51,15 @@ class _Seen(NextStage):
 
     def __init__(self) -> None:
         super().__init__(Lachesis.Params())
-        self.seen: list[Choices] = []
+        self.seen: list[RouteChoices] = []
 
-    def choose(self, choices: Choices, view: ClusterView) -> int:
+    def choose(self, choices: RouteChoices, view: ClusterView) -> int:
         """See NextStage."""
         self.seen.append(choices)
         return int(np.flatnonzero(choices.valid)[-1])
 
 
-def shown(**placement: Any) -> list[Choices]:
+def shown(**placement: Any) -> list[RouteChoices]:
     policy = _Seen()
     config = SchedulerConfig(
         resources=("cpu", "memory"),

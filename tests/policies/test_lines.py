@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.known_answers.schedules import Problem, Run, violations
+from rm_emulator.known_answers.schedules import Problem, TaskRun, violations
 from rm_emulator.testing import Case, Subject, run_case
 from rm_emulator.workload.model import PerNode, Workload, WorkloadJob
-from schedulers.core.model import Copies, Edge, Job, Links, Node, Stage
+from schedulers.core.model import CopyRules, Edge, Job, Links, Node, Stage
 from schedulers.planning.unrelated.deft import ORDERS, deft
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.planners import PLANNERS
@@ -24,7 +24,7 @@ ORACLE = {"kind": "oracle"}
 DEFT = {"kind": "deft"}
 #: One unit of time of a case is a second, one of data moves in a second at this rate.
 UNIT = 1000
-MANY = Copies(max=99)
+MANY = CopyRules(max=99)
 
 
 class Dag(NamedTuple):
@@ -39,7 +39,7 @@ def emulate(
     policy: dict[str, Any],
     placement: dict[str, Any],
     *,
-    copies: Copies | None = MANY,
+    copies: CopyRules | None = MANY,
     arrivals: Sequence[int] = (),
 ) -> float:
     """When all is done in profile `events`, in units; the schedule is a valid one."""
@@ -64,7 +64,7 @@ def emulate(
         task, done = first[int(t.job[1:])] + t.stage, t.code == 0
         if t.started_ms is not None:  # of several that came to their end the first is the task
             copy = task in ended if done else bool(t.copy)
-            runs.append(Run(task, int(t.node[1:]), t.started_ms, t.ended_ms, copy, done))
+            runs.append(TaskRun(task, int(t.node[1:]), t.started_ms, t.ended_ms, copy, done))
         ended |= {task} if done else set()
     whole = together(dags)
     problem = Problem(
@@ -187,8 +187,8 @@ def test_a_later_job_is_planned_around_what_runs() -> None:
 
 
 @pytest.mark.parametrize("planner", sorted(set(PLANNERS) - {"deft"}))
-@pytest.mark.parametrize("copies", [MANY, Copies(max=2, others="end"), None])
-def test_later_jobs_are_planned_behind_earlier_ones(planner: str, copies: Copies | None) -> None:
+@pytest.mark.parametrize("copies", [MANY, CopyRules(max=2, others="end"), None])
+def test_later_jobs_are_planned_behind_earlier_ones(planner: str, copies: CopyRules | None) -> None:
     dags = [drawn(number, machines=4) for number in range(4)]
     policy = {"kind": "planned", "planner": planner}
     assert emulate(dags, policy, {"kind": "first_fit"}, copies=copies, arrivals=[0, 10, 30, 31]) > 0
@@ -213,7 +213,7 @@ def test_one_play_is_deft_by_upward_rank(seed: int) -> None:
 
 @pytest.mark.parametrize("order", ["rank_up", "lachesis"])
 @pytest.mark.parametrize("copies", [MANY, None])
-def test_plays_that_differ_are_followed_and_end_no_later(order: str, copies: Copies | None) -> None:
+def test_plays_that_differ_are_followed_and_end_no_later(order: str, copies: CopyRules | None) -> None:
     dags = [drawn(number, machines=4) for number in range(6)]
     one, many = (
         emulate(dags, {"kind": "played", "plays": plays, "order": order}, {"kind": "first_fit"}, copies=copies)

@@ -26,10 +26,10 @@ from schedulers.policies.hdrf import HierarchicalDrf, _Values
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.fair import FairScheduler
 from schedulers.yarn.limits import user_limit
-from schedulers.yarn.locality import Delay, is_asked, missed_before
-from schedulers.yarn.queues import Leaf, Parent, QueueConfig, in_order, kids_in_order, utilization
+from schedulers.yarn.locality import LocalityDelay, is_asked, missed_before
+from schedulers.yarn.queues import LeafQueue, Parent, QueueConfig, in_order, kids_in_order, utilization
 from schedulers.yarn.records import ANY, Ask, Level
-from schedulers.yarn.records import Node as YarnNode
+from schedulers.yarn.records import SchedulerNode as YarnNode
 from schedulers.yarn.shares import Claim, Contender, compute_fair_shares, fair_key
 from schedulers.yarn.vectors import DOMINANT, Vector, by_shares, divide_ceil, minus, plus, round_up, single, times
 
@@ -64,7 +64,7 @@ def test_an_ask_that_names_no_place_waits_for_none(nodes: int, delay: int, more:
     ask = Ask(20, (1, 1), {ANY: 7})
     node = YarnNode("n1", "rack", (8, 8), (8, 8))
     assert [level for level in Level if is_asked(level, ask, node)] == [Level.OFF_SWITCH]
-    assert missed_before(Level.OFF_SWITCH, ask, nodes, Delay(node=delay, rack_additional=more)) < 0
+    assert missed_before(Level.OFF_SWITCH, ask, nodes, LocalityDelay(node=delay, rack_additional=more)) < 0
 
 
 # -- fair shares --------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def take(scheduler: CapacityScheduler, what: str, number: int, count: int = 0, s
             scheduler.beat(f"n{beat % 2}")
 
 
-def user_limit_anew(leaf: Leaf, scheduler: CapacityScheduler) -> Vector:
+def user_limit_anew(leaf: LeafQueue, scheduler: CapacityScheduler) -> Vector:
     """UsersManager.computeUserLimit line by line, of nothing but what the users hold."""
     rc, total, minimum, config = scheduler.rc, scheduler.total, scheduler.minimum, leaf.config
     capacity = rc.larger(total, leaf.capacity, minimum)

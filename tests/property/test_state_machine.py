@@ -48,7 +48,7 @@ from schedulers.core.events import (
     Tick,
 )
 from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Copies, Edge, Job, Links, Node, PastJob, PerUser, Queue, Stage
+from schedulers.core.model import CopyRules, Edge, Job, Links, Node, PastJob, PerUser, Queue, Stage
 from schedulers.core.policy import Suggestion, policies
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import GRANTED, IDLE, MOVING, RUNNING
@@ -78,7 +78,7 @@ QUEUES = ("default", "a", "a.b", "c", "undeclared")
 PREDICTORS = (None, {"kind": "slearn", "fixed_percent": 40}, {"kind": "three_sigma"}, {"kind": "posterior"})
 SIZES = ((500, 256), (1000, 1024), (1000, 0), (2000, 512))
 CAPACITIES = ((1000, 1024), (2000, 2048), (4000, 1024), (700, 4096))
-COPIES = (None, Copies(), Copies(max=3, others="end"))
+COPIES = (None, CopyRules(), CopyRules(max=3, others="end"))
 PICK = st.integers(0, 999)
 
 

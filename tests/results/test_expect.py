@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rm_emulator.results.expect import ExpectError, check, evaluate, parse
-from rm_emulator.results.figures import Outcome
+from rm_emulator.results.figures import ExpectationOutcome
 
 SUMMARY = {
     "runs": [
@@ -52,7 +52,7 @@ def test_holds(text):
 
 def test_the_value_is_the_mean_over_seeds():
     text = "slearn.jct_s.mean > 99"
-    assert outcome(text) == Outcome(text=text, holds=False, left=20.0, right=99.0)
+    assert outcome(text) == ExpectationOutcome(text=text, holds=False, left=20.0, right=99.0)
 
 
 def test_a_figure_that_does_not_apply_does_not_hold():

@@ -48,7 +48,7 @@ def shown(plans: dict[str, list[dict]], *, finished: str = "ab", job: str = "") 
     frames = {label: pl.DataFrame(rows, schema=PLAN_SCHEMA) for label, rows in plans.items()}
     jobs_of = {(label, 7): jobs for label in plans}
     cells = SimpleNamespace(seeds=[7], jobs=jobs_of, tasks=lambda _: tasks, plans=frames)
-    return plan.plan(cells, plan.Params(job=job))
+    return plan.plan(cells, plan.PlanParams(job=job))
 
 
 def bars(found: Chart | None, axis: str, variant: int = 0) -> list[tuple[int, float, float]]:

@@ -50,7 +50,7 @@ def test_a_batch_is_one_dag_of_all_its_jobs() -> None:
 
 
 def test_a_plan_that_is_none_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    backwards = heuristics.Plan(())
+    backwards = heuristics.TimelinePlan(())
     monkeypatch.setattr(heuristics, "ALL", {"heft": lambda _: backwards})
     monkeypatch.setattr(heuristics, "COPYING", {})
     with pytest.raises(ValueError, match="a plan by heft is none: task 0 never comes to its end"):

@@ -41,5 +41,5 @@ def test_a_job_is_what_edges_and_barriers_tie_together() -> None:
     problem = lachesis.Problem(
         times=[[2, 4], [3, 3], [5, 1]], machines=2, edges=[(0, 1, 1.0)], releases=[0, 0, 10], copies=1
     )
-    runs = [lachesis.Run(0, 0, 0, 2), lachesis.Run(1, 1, 5, 8), lachesis.Run(2, 0, 12, 17)]
+    runs = [lachesis.TaskRun(0, 0, 0, 2), lachesis.TaskRun(1, 1, 5, 8), lachesis.TaskRun(2, 0, 12, 17)]
     assert sorted(lachesis._slrs(problem, runs)) == [8 / 5, 7 / 1]

@@ -15,8 +15,8 @@ from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import FairLeaf, FairParent, FairQueue, FairQueueConfig
 from schedulers.yarn.limits import user_limit
 from schedulers.yarn.preemption import MonitorConfig
-from schedulers.yarn.queues import Queue, QueueConfig
-from schedulers.yarn.records import ANY, Grant, Reserve, Unreserve
+from schedulers.yarn.queues import QueueConfig, YarnQueue
+from schedulers.yarn.records import ANY, Grant, ReserveContainer, Unreserve
 from schedulers.yarn.vectors import Vector, all_fit, minus, plus
 
 GB = 1024
@@ -140,7 +140,7 @@ def check(scheduler: Any_) -> None:
         assert app.keys == sorted(app.asks)
 
 
-def queues(queue: Queue) -> list[Queue]:
+def queues(queue: YarnQueue) -> list[YarnQueue]:
     return [queue, *(each for kid in queue.kids for each in queues(kid))]
 
 
@@ -195,7 +195,7 @@ def beat_and_check(scheduler: CapacityScheduler, node: str) -> None:
         last = actions[-1]
         app = scheduler.apps[last.app]
         spared = sum_of(action.demand for action in actions if isinstance(action, Unreserve))
-        if isinstance(last, Reserve) or (isinstance(last, Grant) and not last.reserved):
+        if isinstance(last, ReserveContainer) or (isinstance(last, Grant) and not last.reserved):
             before = minus(used[app.queue, app.user], spared)
             assert scheduler.rc.compare(scheduler.total, before, limits[app.queue]) <= 0
 

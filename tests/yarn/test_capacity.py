@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
-from schedulers.yarn.locality import Delay
+from schedulers.yarn.locality import LocalityDelay
 from schedulers.yarn.preemption import MonitorConfig
 from schedulers.yarn.queues import QueueConfig
 from schedulers.yarn.records import (
@@ -16,7 +16,7 @@ from schedulers.yarn.records import (
     Kill,
     Level,
     Mark,
-    Reserve,
+    ReserveContainer,
     Unreserve,
     Why,
 )
@@ -122,7 +122,7 @@ def test_asks_for_any_node_never_wait_and_come_one_a_beat() -> None:
 
 
 def test_a_rack_is_taken_after_more_than_forty_or_as_many_as_there_are_nodes() -> None:
-    scheduler = cluster(nodes=3, delay=Delay(rack_additional=1000))
+    scheduler = cluster(nodes=3, delay=LocalityDelay(rack_additional=1000))
     scheduler.add_app("job", "default")
     scheduler.ask("job", 20, ONE, {"elsewhere": 100, RACK: 100, ANY: 100})
     levels = [action.level for _ in range(6) for action in scheduler.offer("node2") if isinstance(action, Grant)]
@@ -208,7 +208,7 @@ def test_what_does_not_fit_reserves_the_node_and_counts_as_use() -> None:
     scheduler.add_app("large", "default")
     scheduler.ask("large", 1, (8 * GB, 1), {"node1": 1, RACK: 1, ANY: 1})
     actions = scheduler.beat("node1")
-    assert [type(action) for action in actions] == [Reserve]
+    assert [type(action) for action in actions] == [ReserveContainer]
     assert scheduler.leaf("default").used == (14 * GB, 2)
     assert scheduler.beat("node1") == []  # nothing else is placed there
 
@@ -221,7 +221,7 @@ def crowded() -> tuple[CapacityScheduler, list[int]]:
     held = [a.container for i in (1, 2) for a in scheduler.beat(f"node{i}") if isinstance(a, Grant)]
     scheduler.add_app("large", "default")
     scheduler.ask("large", 1, (8 * GB, 1), {ANY: 1})
-    assert [type(action) for action in scheduler.beat("node1")] == [Reserve]
+    assert [type(action) for action in scheduler.beat("node1")] == [ReserveContainer]
     return scheduler, held
 
 
@@ -311,7 +311,7 @@ def test_reservations_of_the_queue_above_its_share_are_dropped_at_once() -> None
     scheduler = over_limit(wanted=0)
     scheduler.container_ended(next(iter(scheduler.nodes["node1"].containers)))
     scheduler.ask("a1", 5, (8 * GB, 1), {ANY: 1})
-    assert [type(action) for action in scheduler.beat("node1")] == [Reserve]
+    assert [type(action) for action in scheduler.beat("node1")] == [ReserveContainer]
     scheduler.ask("b0", 20, ONE, {ANY: 20})
     dropped = [measure for measure in scheduler.monitor(0) if isinstance(measure, DropReservation)]
     assert [(d.app, d.node) for d in dropped] == [("a1", "node1")]

@@ -7,7 +7,7 @@ import pytest
 
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import FairQueueConfig
-from schedulers.yarn.records import ANY, Grant, Level, Reserve, Unreserve, Why
+from schedulers.yarn.records import ANY, Grant, Level, ReserveContainer, Unreserve, Why
 from schedulers.yarn.vectors import Vector
 
 GB = 1024
@@ -88,7 +88,7 @@ def full(*, threshold: float = 2.0) -> FairScheduler:
 def test_a_starved_application_reserves_a_node_for_a_large_container() -> None:
     scheduler = full()
     job(scheduler, "b1", "b", (2 * GB, 2), 1)
-    assert [type(action) for action in scheduler.beat("node1")] == [Reserve]
+    assert [type(action) for action in scheduler.beat("node1")] == [ReserveContainer]
     assert scheduler.leaf("b").used == (0, 0)  # a reservation is no use
 
 
@@ -147,7 +147,7 @@ def test_an_application_reserves_one_node_in_twenty_of_a_rack() -> None:
     scheduler.ask("b1", 20, (2 * GB, 2), {"elsewhere": 4, RACK: 4, ANY: 4})
     scheduler.update(0)
     reserved = [type(action) for i in (1, 2, 3, 4) for action in scheduler.beat(f"node{i}")]
-    assert reserved == [Reserve]
+    assert reserved == [ReserveContainer]
 
 
 def test_a_node_that_is_asked_for_may_be_reserved_beyond_that() -> None:

@@ -6,11 +6,11 @@ from rm_emulator.engine.config import Central as Settings
 from rm_emulator.engine.config import Thinker
 from rm_emulator.engine.profile import architectures
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
+from rm_emulator.engine.thinking import ThinkingProfile, ThinkingScheduler
 
 
 @architectures.register("central", source="Omega (EuroSys 2013), section 3.1")
-class Central(Thinking):
+class CentralProfile(ThinkingProfile):
     """Omega's monolithic scheduler (Schwarzkopf et al., EuroSys 2013, section 3.1): a single scheduler with one queue.
 
     With one path all jobs have the same think times, with several paths each kind of job has its own. The scheduler

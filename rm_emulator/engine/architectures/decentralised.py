@@ -28,7 +28,7 @@ _NEVER: Final = frozenset({Reason.TOO_LARGE, Reason.NO_NODE_MATCHES, Reason.NO_N
 
 
 @architectures.register("decentralised", source="Sparrow (SOSP 2013)")
-class Decentralised(Profile):
+class DecentralisedProfile(Profile):
     """Sparrow (SOSP 2013): every message takes the same time, and is acted upon at its arrival.
 
     At each instant tasks end first (workers in the order of declaration), then messages are heard in the order of

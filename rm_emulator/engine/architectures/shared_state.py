@@ -6,12 +6,12 @@ from rm_emulator.engine.config import SharedState as Settings
 from rm_emulator.engine.config import Thinker
 from rm_emulator.engine.profile import architectures
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
+from rm_emulator.engine.thinking import ThinkingProfile, ThinkingScheduler
 from schedulers.core.decisions import Place
 
 
 @architectures.register("shared_state", source="Omega (EuroSys 2013), section 3.4")
-class SharedState(Thinking):
+class SharedStateProfile(ThinkingProfile):
     """Omega (Schwarzkopf et al., EuroSys 2013, section 3.4): private copies of the cluster, transactional commits.
 
     A claim is compared with the node as of the copy for this job. The public simulator compares counters of single

@@ -8,11 +8,11 @@ from rm_emulator.engine.config import Thinker
 from rm_emulator.engine.config import TwoLevel as Settings
 from rm_emulator.engine.profile import architectures
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
+from rm_emulator.engine.thinking import ThinkingProfile, ThinkingScheduler
 
 
 @architectures.register("two_level", source="Omega (EuroSys 2013), section 3.3; Mesos (NSDI 2011)")
-class TwoLevel(Thinking):
+class TwoLevelProfile(ThinkingProfile):
     """Mesos, as Omega is compared with it (EuroSys 2013, section 3.3): offers to frameworks, locked while they think.
 
     All free room not on offer is offered to a single framework: of the idle frameworks with a job, the framework with

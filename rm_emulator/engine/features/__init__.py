@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from rm_emulator.engine.features.copies import Copies
-from rm_emulator.engine.features.data import Data, DataOfCopies
-from rm_emulator.engine.features.disorder import Disorder
+from rm_emulator.engine.features.data import DataFeature, DataOfCopies
+from rm_emulator.engine.features.disorder import DisorderFeature
 from rm_emulator.engine.features.executors import KeptExecutors
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.features.overbooking import Overbooking
-from rm_emulator.engine.features.services import Services
+from rm_emulator.engine.features.services import ServicesFeature
 from rm_emulator.engine.features.startup import Startup
 from rm_emulator.engine.features.unlike import UnlikeNodes
 from rm_emulator.engine.profile import Engine
@@ -20,12 +20,12 @@ from rm_emulator.engine.profile import Engine
 _ALL: Final[tuple[type[Feature], ...]] = (
     KeptExecutors,
     Startup,
-    Disorder,
-    Data,
+    DisorderFeature,
+    DataFeature,
     DataOfCopies,
     UnlikeNodes,
     Overbooking,
-    Services,
+    ServicesFeature,
     Copies,
 )
 

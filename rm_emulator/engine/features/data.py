@@ -8,7 +8,7 @@ from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.profile import Engine
 
 
-class Data(Feature):
+class DataFeature(Feature):
     """Data of a task's parents, under way to the task's node for a time."""
 
     @classmethod
@@ -31,7 +31,7 @@ class Data(Feature):
         return container.arrived_ms
 
 
-class DataOfCopies(Data):
+class DataOfCopies(DataFeature):
     """Data made first by any copy of a task, and then sooner there for waiting tasks."""
 
     @classmethod

@@ -15,7 +15,7 @@ from schedulers.core.decisions import Decision
 from schedulers.core.events import Event
 
 
-class Disorder(Feature):
+class DisorderFeature(Feature):
     """Delays of facts and decisions, drawn in the order of the run."""
 
     def __init__(self, engine: Engine) -> None:

@@ -8,7 +8,7 @@ from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.profile import Engine
 
 
-class Services(Feature):
+class ServicesFeature(Feature):
     """Jobs with tasks that run until the end of the run, or until somebody ends a task."""
 
     def __init__(self, engine: Engine) -> None:

@@ -65,7 +65,7 @@ class Kubernetes(Cycles):
 
     def __init__(self, engine: Simulation) -> None:
         super().__init__(engine, gather_ms=self.params_of(engine.config).cycle_ms)
-        self._pods = Pods(self.params, engine.seed)
+        self._pods = PodLifecycle(self.params, engine.seed)
 
     def arrived(self, job: Master) -> None:
         """Let the controllers create the pods of the first stages."""
@@ -101,7 +101,7 @@ class Kubernetes(Cycles):
         return self._pods.runs(self.engine.calendar.now, runtime)
 
 
-class Pods:
+class PodLifecycle:
     """Times at which pods are there, released, running and seen to end.
 
     Creations and releases each pass through a queue with a fixed rate, as through the client of a process.

@@ -22,7 +22,7 @@ from schedulers.core.model import Job, Node, Stage
 from schedulers.core.state import JobState, StageState
 from schedulers.decentralised.decider import Decentraliser
 from schedulers.decentralised.messages import Launch
-from schedulers.decentralised.queues import QUEUES, Entry
+from schedulers.decentralised.queues import QUEUES, QueueItem
 from schedulers.decentralised.sampling import Sampling
 from schedulers.decentralised.settings import Probing
 
@@ -79,7 +79,7 @@ def sparrow_worker_queue(case: Case) -> Checks:
     """One slot that is freed again and again."""
     queue = QUEUES["user_round_robin" if case["queue"] == "round_robin" else case["queue"]]()
     for group, request in case["reservations"]:
-        queue.put(Entry(group, request, 0))
+        queue.put(QueueItem(group, request, 0))
     in_vain, launches = set(case.get("no_task", ())), []
     entry = queue.take()
     while entry is not None:

@@ -12,20 +12,20 @@ from functools import partial
 from typing import Any, Final
 
 from rm_emulator.known_answers.checks import Case, Check, Checks, Skip, kind, values
-from rm_emulator.known_answers.schedules import Problem, Run, violations
+from rm_emulator.known_answers.schedules import Problem, TaskRun, violations
 from schedulers.planning.unrelated import exact, tds
 from schedulers.planning.unrelated.cpop import critical_machine, critical_path
 from schedulers.planning.unrelated.deft import deft
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.planners import PLANNERS
 from schedulers.planning.unrelated.ranks import ranks_down, ranks_up, static_levels
-from schedulers.planning.unrelated.timelines import Plan
+from schedulers.planning.unrelated.timelines import TimelinePlan
 
 #: Ranks are given to three digits.
 _DIGITS: Final = 1e-3
 #: Rows of a schedule: start, end, task, machine.
 _Rows = list[list[float]]
-_PLANS: Final[Mapping[str, Callable[[Instance], Plan]]] = {
+_PLANS: Final[Mapping[str, Callable[[Instance], TimelinePlan]]] = {
     **{name.upper(): planner for name, planner in PLANNERS.items() if name != "deft"},
     "rank_u_order_plus_DEFT": lambda made: deft(made, ranks_up(made), insertion=True),
     "rank_u_order_plus_DEFT_append_only": lambda made: deft(made, ranks_up(made)),
@@ -42,13 +42,13 @@ class _Problem:
         self._times = times
         self._edges = tuple((int(parent), int(child), data) for parent, child, data in edges)
 
-    def makespan(self, planner: Callable[[Instance], Plan]) -> float | str:
+    def makespan(self, planner: Callable[[Instance], TimelinePlan]) -> float | str:
         """Of a plan; what is wrong with it, if anything is."""
         return self._checked(
-            [Run(p.task, p.machine, p.start, p.end, p.copy) for p in planner(self.instance).placements]
+            [TaskRun(p.task, p.machine, p.start, p.end, p.copy) for p in planner(self.instance).placements]
         )
 
-    def rows(self, planner: Callable[[Instance], Plan]) -> _Rows:
+    def rows(self, planner: Callable[[Instance], TimelinePlan]) -> _Rows:
         """Of a plan, by start and task."""
         return sorted([p.start, p.end, p.task, p.machine] for p in planner(self.instance).placements)
 
@@ -57,11 +57,11 @@ class _Problem:
         seen: set[int] = set()
         runs = []
         for start, end, task, machine in sorted(rows, key=lambda row: row[1]):
-            runs.append(Run(int(task), int(machine), start, end, copies and int(task) in seen))
+            runs.append(TaskRun(int(task), int(machine), start, end, copies and int(task) in seen))
             seen.add(int(task))
         return self._checked(runs, copies=copies)
 
-    def _checked(self, runs: list[Run], *, copies: bool = True) -> float | str:
+    def _checked(self, runs: list[TaskRun], *, copies: bool = True) -> float | str:
         machines = self.instance.machines
         problem = Problem(
             times=self._times, machines=machines, edges=self._edges, rates=1.0, copies=machines if copies else 1

@@ -8,8 +8,8 @@ from typing import Any, Final
 from rm_emulator.known_answers.checks import Case, Check, Checks, Malformed, kind
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import ROOT, FairQueueConfig
-from schedulers.yarn.locality import Levels
-from schedulers.yarn.preemption import Candidate, Holder, Monitor, MonitorConfig, QueueUse, Verdict
+from schedulers.yarn.locality import LocalityLevels
+from schedulers.yarn.preemption import Holder, Monitor, MonitorConfig, PreemptionCandidate, QueueUse, Verdict
 from schedulers.yarn.queues import Utilization, fair_order, in_order
 from schedulers.yarn.records import Level
 from schedulers.yarn.shares import Claim, Contender, compare_drf, compute_fair_shares, ratios
@@ -136,7 +136,7 @@ def leaf_order(case: Case) -> Checks:
 @kind("fs_locality_level", {"nodes", "thresholds", "levels_after_misses"})
 def level_by_count(case: Case) -> Checks:
     """The level allowed after so many opportunities, asked for after each."""
-    levels, expected = Levels(), case["levels_after_misses"]
+    levels, expected = LocalityLevels(), case["levels_after_misses"]
     seen = {}
     for missed in range(max(map(int, expected)) + 1):
         if missed:
@@ -148,7 +148,7 @@ def level_by_count(case: Case) -> Checks:
 @kind("fs_locality_level_time", {"delays_ms", "level_at_ms", _RESET})
 def level_by_time(case: Case) -> Checks:
     """The level allowed at these times; a container on its node between the two lists."""
-    levels = Levels()
+    levels = LocalityLevels()
     node_ms, rack_ms = case["delays_ms"]
 
     def at(times: Mapping[str, str]) -> dict[str, str]:
@@ -210,4 +210,4 @@ class _Cluster:
         )  # fmt: skip
 
     def _holders(self, queue: str) -> Iterator[Holder]:
-        yield Holder(queue, [Candidate(c, 1, (1,)) for c, owner in self._owner.items() if owner == queue])
+        yield Holder(queue, [PreemptionCandidate(c, 1, (1,)) for c, owner in self._owner.items() if owner == queue])

@@ -13,7 +13,7 @@ import msgspec
 from rm_emulator.known_answers.checks import Case, Check, Checks, Malformed, kind, only
 from rm_emulator.known_answers.kinds.yarn_fair import GB, PLENTY, Script, Words, places
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
-from schedulers.yarn.locality import Delay
+from schedulers.yarn.locality import LocalityDelay
 from schedulers.yarn.queues import ROOT, QueueConfig
 from schedulers.yarn.records import ANY, Action, Grant
 
@@ -211,7 +211,7 @@ def cs_priority_script(case: Case) -> Checks:
 
 
 def _one_application(case: Case) -> CapacityScheduler:
-    scheduler = CapacityScheduler(_settings(CapacityConfig(delay=Delay()), case.get("conf", {})))
+    scheduler = CapacityScheduler(_settings(CapacityConfig(delay=LocalityDelay()), case.get("conf", {})))
     nodes = dict(case["nodes"])
     for extra in range(case["cluster_nodes"] - len(nodes)):
         nodes[f"further node {extra}"] = f"further rack {extra}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from rm_emulator.results.chapters.diary import Diary, clock, show_bytes
-from rm_emulator.results.chapters.tasks import Attempt, Tasks
+from rm_emulator.results.chapters.tasks import TaskAttempt, Tasks
 from schedulers.core.decisions import Copy, Decision, Place
 from schedulers.core.state import JobState
 from schedulers.core.transfers import Parcel
 
 
-class Data:
+class DataChapter:
     """Tasks waiting for data, with source and time of arrival."""
 
     def __init__(self, state: JobState, tasks: Tasks, diary: Diary) -> None:
@@ -23,7 +23,7 @@ class Data:
 
     def tell(self, decisions: list[Decision], at: int) -> None:
         """Tell of tasks just granted and waiting for data; by stage, of several the last."""
-        waits: dict[int, list[Attempt]] = {}
+        waits: dict[int, list[TaskAttempt]] = {}
         for decision in decisions:
             attempt = self._tasks.held.get(decision.container) if isinstance(decision, Place | Copy) else None
             if attempt is not None and attempt.parcel is not None:

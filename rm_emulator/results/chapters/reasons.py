@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rm_emulator.results.chapters.data import Data, waits_for
+from rm_emulator.results.chapters.data import DataChapter, waits_for
 from rm_emulator.results.chapters.diary import FOR_DATA, STARTING, Part, Stretches, plural
 from rm_emulator.results.chapters.tasks import Tasks
 from schedulers.core.scheduler import Scheduler
@@ -24,7 +24,7 @@ class Reasons:
         scheduler: Scheduler | Decentraliser,
         state: JobState,
         tasks: Tasks,
-        data: Data,
+        data: DataChapter,
         stretches: Stretches,
     ) -> None:
         self._scheduler, self._state, self._tasks, self._data = scheduler, state, tasks, data

@@ -26,7 +26,7 @@ from schedulers.core.transfers import Parcel, parcels
 from schedulers.decentralised.decider import Decentraliser
 
 
-class Attempt(msgspec.Struct):
+class TaskAttempt(msgspec.Struct):
     """A task of the job in a container. parcel: the last part of its input to arrive, None with all input present."""
 
     stage: int
@@ -59,7 +59,7 @@ class Tasks:
         self, scheduler: Scheduler | Decentraliser, state: JobState, task: tuple[int, int] | None, diary: Diary
     ) -> None:
         self._scheduler, self._state, self._spec, self._task, self._diary = scheduler, state, state.spec, task, diary
-        self.held: dict[int, Attempt] = {}
+        self.held: dict[int, TaskAttempt] = {}
         self._tallies = [Tally() for _ in state.spec.stages]
         self._done: set[tuple[int, int]] = set()
         self._refusals = 0
@@ -83,7 +83,7 @@ class Tasks:
             if container.job == self._spec.id:
                 started = container.started if container.status == RUNNING else None
                 which = container.stage, container.task, container.attempt
-                self.held[container.id] = Attempt(*which, container.node, container.pilot, started, container.copy)
+                self.held[container.id] = TaskAttempt(*which, container.node, container.pilot, started, container.copy)
         for stage, tally in zip(self._state.stages, self._tallies, strict=True):
             tally.ended = stage.finished
             tally.started = stage.finished + stage.running
@@ -121,7 +121,7 @@ class Tasks:
         node = container.node if container is not None else ""
         pilot = container is not None and container.pilot
         parcel = self._parcel(decision.stage, node, at)
-        attempt = Attempt(decision.stage, decision.task, decision.attempt, node, pilot, parcel=parcel)
+        attempt = TaskAttempt(decision.stage, decision.task, decision.attempt, node, pilot, parcel=parcel)
         self.held[decision.container] = attempt
         self._tallies[attempt.stage].moved += isinstance(decision, Move)
         if attempt.which == self._task:
@@ -133,7 +133,7 @@ class Tasks:
 
     def _copied(self, decision: Copy, at: int) -> None:
         parcel = self._parcel(decision.stage, decision.node, at)
-        attempt = Attempt(
+        attempt = TaskAttempt(
             decision.stage, decision.task, decision.attempt, decision.node, False, copy=True, parcel=parcel
         )
         self.held[decision.container] = attempt
@@ -153,7 +153,7 @@ class Tasks:
         if attempt is not None and attempt.started is None:
             self._begin(attempt, event.at)
 
-    def _begin(self, attempt: Attempt, at: int) -> None:
+    def _begin(self, attempt: TaskAttempt, at: int) -> None:
         attempt.started = at
         if attempt.copy:
             return
@@ -185,7 +185,7 @@ class Tasks:
         else:
             self._lost(attempt, event.at, f"ended with code {event.code}")
 
-    def _succeeded(self, attempt: Attempt, runtime_ms: int, at: int) -> None:
+    def _succeeded(self, attempt: TaskAttempt, runtime_ms: int, at: int) -> None:
         if attempt.which in self._done:
             return
         self._done.add(attempt.which)
@@ -239,7 +239,7 @@ class Tasks:
                 del self.held[container]
                 self._lost(attempt, event.at, f"is lost with node {event.node}")
 
-    def _lost(self, attempt: Attempt, at: int, why: str) -> None:
+    def _lost(self, attempt: TaskAttempt, at: int, why: str) -> None:
         if attempt.which in self._done:
             return
         others = [each for each in self.held.values() if each.which == attempt.which]
@@ -251,7 +251,7 @@ class Tasks:
             self._tallies[attempt.stage].started -= 1
         self._diary.note("lost", at, f"{self.called(attempt)} {why}; it waits again")
 
-    def called(self, attempt: Attempt) -> str:
+    def called(self, attempt: TaskAttempt) -> str:
         """Name of an attempt in the story."""
         name = f"task {self._spec.stages[attempt.stage].name}/{attempt.task}"
         if attempt.pilot:

@@ -7,7 +7,7 @@ import numpy as np
 from rm_emulator.results import fairness
 from rm_emulator.results.chart import SHARING, Cells, Chart, Figure, register
 from rm_emulator.results.drawing import CURVE_POINTS, means, of_label, time_unit
-from rm_emulator.results.fairness import Course
+from rm_emulator.results.fairness import QueueShares
 from rm_emulator.results.metrics import Floats
 from rm_emulator.results.table import mean_over_seeds, number
 
@@ -56,7 +56,7 @@ def jain(cells: Cells) -> Chart | None:
     )
 
 
-def _jain_line(course: Course, window_ms: int, label: str, index: int, divisor: float) -> Figure:
+def _jain_line(course: QueueShares, window_ms: int, label: str, index: int, divisor: float) -> Figure:
     values = fairness.jain_over_time(course, window_ms)
     assert values is not None
     step = -(-len(values) // CURVE_POINTS)

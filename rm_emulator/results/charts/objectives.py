@@ -37,7 +37,7 @@ class Bar(NamedTuple):
     job: str
 
 
-class Course(NamedTuple):
+class FirstSeed(NamedTuple):
     """What became of a label's first seed: what is minimised, bars, figures in s, when the last job ended."""
 
     label: str
@@ -69,13 +69,15 @@ def objectives(cells: Cells) -> Chart | None:
     )
 
 
-def _course(cells: Cells, label: str, objective: str) -> Course | None:
+def _course(cells: Cells, label: str, objective: str) -> FirstSeed | None:
     jobs = cells.jobs[label, cells.seeds[0]].drop_nulls("finish_ms")
     tasks = cells.tasks(label)
     if jobs.is_empty() or tasks.is_empty():
         return None
     jct = jobs.select((pl.col("finish_ms") - pl.col("submit_ms")).mean()).item() / 1000
-    return Course(label, objective, _bars(tasks), jct, (makespan_ms(jobs) or 0) / 1000, max(jobs["finish_ms"]) / 1000)
+    return FirstSeed(
+        label, objective, _bars(tasks), jct, (makespan_ms(jobs) or 0) / 1000, max(jobs["finish_ms"]) / 1000
+    )
 
 
 def _bars(tasks: pl.DataFrame) -> list[Bar]:
@@ -95,7 +97,7 @@ def _bars(tasks: pl.DataFrame) -> list[Bar]:
     return sorted(sorted(bars, key=lambda bar: bar.start - bar.end)[:BARS])
 
 
-def _figure(courses: Sequence[Course]) -> Figure:
+def _figure(courses: Sequence[FirstSeed]) -> Figure:
     longest = max(bar.end for course in courses for bar in course.bars)
     divisor, unit = time_unit(longest)
     whole = len(courses) * (PANEL + GAP)

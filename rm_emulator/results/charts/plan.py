@@ -21,7 +21,7 @@ EDGE, GAP, TOP = 48, 46, 56
 NAME, NAMED = 22, 4
 
 
-class Course(msgspec.Struct, frozen=True):
+class PlannedJob(msgspec.Struct, frozen=True):
     """A job as planned and in its course; times in ms, in the frames from the first start of the plan and of the job.
 
     stages: `stage, name, tasks, troublesome, start_ms, end_ms, began_ms, over_ms`, the last two from the course; early
@@ -56,7 +56,7 @@ class Course(msgspec.Struct, frozen=True):
         return f"{number(ms / divisor)} {unit}"
 
 
-class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PlanParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings."""
 
     job: Annotated[
@@ -64,8 +64,10 @@ class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = ""
 
 
-@register(PLANNING, order=10, wide=True, source="Graphene (OSDI'16), section 4: troublesome tasks first", params=Params)
-def plan(cells: Cells, params: Params) -> Chart | None:
+@register(
+    PLANNING, order=10, wide=True, source="Graphene (OSDI'16), section 4: troublesome tasks first", params=PlanParams
+)
+def plan(cells: Cells, params: PlanParams) -> Chart | None:
     """The plan of one job above its course, one variant per label."""
     courses = _courses(cells, params.job)
     if not courses:
@@ -89,9 +91,9 @@ def plan(cells: Cells, params: Params) -> Chart | None:
     )
 
 
-def _courses(cells: Cells, shown: str) -> dict[str, Course]:
+def _courses(cells: Cells, shown: str) -> dict[str, PlannedJob]:
     """By label the course of the job to show, the same job for every label with a plan and an end of the job."""
-    courses: dict[str, Course] = {}
+    courses: dict[str, PlannedJob] = {}
     for label, each in cells.plans.items():
         jobs = cells.jobs[label, cells.seeds[0]].filter(pl.col("finish_ms").is_not_null())
         ranked = _ranked(each.join(jobs, left_on="job", right_on="id", how="semi"))
@@ -111,7 +113,7 @@ def _ranked(plans: pl.DataFrame) -> list[str]:
     return each.sort(*keys, "tasks", "job", descending=[True] * 4 + [False])["job"].to_list()
 
 
-def _course(plan: pl.DataFrame, tasks: pl.DataFrame, submit_ms: int) -> Course:
+def _course(plan: pl.DataFrame, tasks: pl.DataFrame, submit_ms: int) -> PlannedJob:
     stages = (
         plan.group_by("stage", "name", "tasks", "troublesome")
         .agg(pl.col("start_ms").min(), pl.col("end_ms").max())
@@ -123,7 +125,7 @@ def _course(plan: pl.DataFrame, tasks: pl.DataFrame, submit_ms: int) -> Course:
     times = {"start_ms": pl.col("started_ms") - first, "end_ms": pl.col("ended_ms") - first}
     went = ran.select("stage", **times).filter(pl.col("start_ms") < pl.col("end_ms"))
     ends = went.group_by("stage").agg(began_ms=pl.col("start_ms").min(), over_ms=pl.col("end_ms").max())
-    return Course(
+    return PlannedJob(
         job=plan["job"][0],
         submit_ms=submit_ms,
         first_ms=first,
@@ -148,7 +150,7 @@ def _running(tasks: pl.DataFrame, most: int) -> pl.DataFrame:
     return pl.concat(stretches).filter(pl.col("running") > 0)
 
 
-def _figure(course: Course, height: int) -> Figure:
+def _figure(course: PlannedJob, height: int) -> Figure:
     """Both panels, the plan above; height: of a panel in pixels."""
     divisor, unit = course.unit
     whole, count = 2 * height + GAP, len(course.stages)
@@ -174,7 +176,7 @@ def _figure(course: Course, height: int) -> Figure:
     return {"data": data, "layout": layout}
 
 
-def _bars(course: Course, runs: pl.DataFrame, divisor: float) -> list[Figure]:
+def _bars(course: PlannedJob, runs: pl.DataFrame, divisor: float) -> list[Figure]:
     """Bars of a panel, troublesome stages apart; a stage's highest bar is at the time of most running tasks."""
     both = pl.concat([course.planned, course.went]).group_by("stage").agg(most=pl.col("running").max())
     placed = course.stages.with_row_index("row").join(both, on="stage")
@@ -204,7 +206,7 @@ def _bars(course: Course, runs: pl.DataFrame, divisor: float) -> list[Figure]:
     return traces
 
 
-def _bound(course: Course, divisor: float) -> Figure:
+def _bound(course: PlannedJob, divisor: float) -> Figure:
     at = round(course.bound_ms / divisor, 4)
     return {
         "type": "scatter",
@@ -218,7 +220,7 @@ def _bound(course: Course, divisor: float) -> Figure:
     }
 
 
-def _names(course: Course) -> list[tuple[str, bool]]:
+def _names(course: PlannedJob) -> list[tuple[str, bool]]:
     """Per stage the name, cut to fit beside a row, and whether the stage is troublesome."""
 
     def cut(name: str) -> str:
@@ -227,25 +229,25 @@ def _names(course: Course) -> list[tuple[str, bool]]:
     return [(cut(name), hard) for name, hard in course.stages.select("name", "troublesome").iter_rows()]
 
 
-def _legend(course: Course) -> str:
+def _legend(course: PlannedJob) -> str:
     """Names of troublesome stages, or their number if large."""
     names = [name for name, hard in _names(course) if hard]
     return f"troublesome: {', '.join(names) if len(names) <= NAMED else f'{len(names)} stages'}"
 
 
-def _planned(course: Course) -> str:
+def _planned(course: PlannedJob) -> str:
     machines = f"{course.machines} machine{'s' if course.machines > 1 else ''}"
     late = course.made_ms - course.submit_ms
     when = f", made {course.time(late)} after submission" if late else ""
     return f"<b>Planned</b>: {course.time(course.makespan_ms)} on {machines}{when}"
 
 
-def _went(course: Course) -> str:
+def _went(course: PlannedJob) -> str:
     waited = course.time(course.first_ms - course.submit_ms)
     return f"<b>What happened</b>: {course.time(course.span_ms)}, after {waited} of waiting"
 
 
-def _rows(label: str, course: Course) -> list[tuple[str, ...]]:
+def _rows(label: str, course: PlannedJob) -> list[tuple[str, ...]]:
     columns = ("start_ms", "end_ms", "began_ms", "over_ms")
     return [
         (

@@ -11,14 +11,14 @@ import numpy as np
 from rm_emulator.results import fairness
 from rm_emulator.results.chart import SHARING, Cells, Chart, Figure, register
 from rm_emulator.results.drawing import CURVE_POINTS, SERIES, colour, hatched, means, of_queues, time_unit
-from rm_emulator.results.fairness import Course
+from rm_emulator.results.fairness import QueueShares
 from rm_emulator.results.metrics import Floats
 from rm_emulator.results.table import percent
 
 OTHERS: Final = "others"
 
 
-class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SharesParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings."""
 
     queues: Annotated[
@@ -26,8 +26,8 @@ class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = 12
 
 
-@register(SHARING, order=10, wide=True, source="DRF (NSDI'11): dominant shares", params=Params)
-def shares(cells: Cells, params: Params) -> Chart | None:
+@register(SHARING, order=10, wide=True, source="DRF (NSDI'11): dominant shares", params=SharesParams)
+def shares(cells: Cells, params: SharesParams) -> Chart | None:
     """What each queue holds over time, above what would be its fair share; one variant per label."""
     courses = cells.courses
     if not fairness.several(courses):
@@ -48,7 +48,7 @@ def shares(cells: Cells, params: Params) -> Chart | None:
     )
 
 
-def _groups(courses: Mapping[str, Course], most: int) -> list[tuple[str, list[int]]]:
+def _groups(courses: Mapping[str, QueueShares], most: int) -> list[tuple[str, list[int]]]:
     """Name and columns of each area: every queue by itself, of many the largest, and the others together."""
     first = next(iter(courses.values()))
     if len(first.queues) <= most:
@@ -59,7 +59,7 @@ def _groups(courses: Mapping[str, Course], most: int) -> list[tuple[str, list[in
     return [*((first.queues[i], [i]) for i in largest), (OTHERS, sorted(order[most - 1 :]))]
 
 
-def _two_panels(course: Course, groups: Sequence[tuple[str, list[int]]]) -> Figure:
+def _two_panels(course: QueueShares, groups: Sequence[tuple[str, list[int]]]) -> Figure:
     step = -(-len(course.held) // CURVE_POINTS)
     divisor, unit = time_unit(course.end_ms)
     panels = [("y", "y", course.held), ("y2", "y2", course.fair)]

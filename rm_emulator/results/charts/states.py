@@ -11,7 +11,7 @@ import numpy as np
 from rm_emulator.results import fairness
 from rm_emulator.results.chart import SHARING, Cells, Chart, Figure, register
 from rm_emulator.results.drawing import hatched, of_queues, rows_of, spans, time_unit
-from rm_emulator.results.fairness import Course
+from rm_emulator.results.fairness import QueueShares
 from rm_emulator.results.table import number
 
 #: Queues with a row of their own.
@@ -50,7 +50,7 @@ def states(cells: Cells) -> Chart | None:
     )
 
 
-def _in_want(courses: Mapping[str, Course]) -> list[str]:
+def _in_want(courses: Mapping[str, QueueShares]) -> list[str]:
     """The queues of the strip; of many those that were starved longest, then those that were hungry longest."""
     first = next(iter(courses.values()))
     if len(first.queues) <= SHOWN:
@@ -63,7 +63,7 @@ def _in_want(courses: Mapping[str, Course]) -> list[str]:
     return [first.queues[index] for index in sorted(order.tolist())]
 
 
-def _strips(course: Course, names: Sequence[str]) -> Figure:
+def _strips(course: QueueShares, names: Sequence[str]) -> Figure:
     """Bars from change to change; where a column stands for many buckets, the state that held for most of it."""
     step = -(-len(course.state) // _COLUMNS)
     divisor, unit = time_unit(course.end_ms)

@@ -19,7 +19,7 @@ from rm_emulator.scenario.schema.structs import OF
 from rm_emulator.scenario.schema.values import Block, Interval, Seeds
 from rm_emulator.scenario.schema.workload import AnyWorkload
 from schedulers.core.fields import NAME
-from schedulers.core.model import Copies
+from schedulers.core.model import CopyRules
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
@@ -74,7 +74,7 @@ class Spec(Block):
     """The policies to compare, e.g. `[{kind: fifo}, {kind: fair}]`."""
     until: Interval | None = None
     """Time at which the run ends, even with jobs left; the end of the last batch job when left out, e.g. `1d`."""
-    copies: Annotated[Copies, OF] | None = None
+    copies: Annotated[CopyRules, OF] | None = None
     """Copies of tasks; none when left out, e.g. `{max: 2}`."""
     baseline: str | None = None
     """Label to compare all others with; the first label when left out, e.g. `fifo`."""

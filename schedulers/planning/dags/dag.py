@@ -17,7 +17,7 @@ from schedulers.core.resources import Vector, fits
 from schedulers.kit.paths import depths
 
 
-class Room(dict[Vector, int]):
+class FitCounts(dict[Vector, int]):
     """How many tasks of one demand fit into a free vector at once; worked out when first asked."""
 
     def __init__(self, demand: Vector) -> None:
@@ -32,7 +32,7 @@ class Room(dict[Vector, int]):
 class Dag:
     """Checked input of every planner.
 
-    parents, children: per stage its neighbours' indexes. order: stages, parents first. rooms: per stage a `Room`.
+    parents, children: per stage its neighbours' indexes. order: stages, parents first. rooms: per stage a `FitCounts`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Dag:
             for parent in parents:
                 self.children[parent].append(index)
         self.order = topological_order(stages)
-        shared = {stage.demand: Room(stage.demand) for stage in stages}
+        shared = {stage.demand: FitCounts(stage.demand) for stage in stages}
         self.rooms = [shared[stage.demand] for stage in stages]
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ from schedulers.planning.dags import lists
 from schedulers.planning.dags.bounds import bound, bound_of_part
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.schedule import Batch, Plan, Schedule
-from schedulers.planning.graphene.space import OutOfBudget, Space, Work
+from schedulers.planning.graphene.space import OutOfBudget, SearchEffort, Space
 
 #: Stretches of machines' time that a search may look at: some seconds of one core.
 BUDGET: Final = 2_000_000
@@ -80,7 +80,7 @@ def build_schedule(
     left, tasks_left = budget, dag.tasks_of(range(len(dag)))
     for part in dag.parts():
         tasks = dag.tasks_of(part)
-        parts.append(_best(dag, part, Work(left * tasks // tasks_left), never_behind_lists, stop))
+        parts.append(_best(dag, part, SearchEffort(left * tasks // tasks_left), never_behind_lists, stop))
         left, tasks_left = left - parts[-1].work, tasks_left - tasks
     return Plan(
         planner="graphene",
@@ -106,7 +106,7 @@ class _PlannedPart(msgspec.Struct, frozen=True, kw_only=True):
     ended: str
 
 
-def _best(dag: Dag, part: list[int], work: Work, never_behind_lists: bool, stop: Stop | None) -> _PlannedPart:
+def _best(dag: Dag, part: list[int], work: SearchEffort, never_behind_lists: bool, stop: Stop | None) -> _PlannedPart:
     """The most compact schedule of a totally ordered part."""
     bound, ended = bound_of_part(dag, part), "all"
     best, split, span, fallback = list[Batch](), None, None, FALLBACK
@@ -133,7 +133,7 @@ def _best(dag: Dag, part: list[int], work: Work, never_behind_lists: bool, stop:
 
 
 def _shorter(
-    dag: Dag, part: list[int], work: Work, span: int | None, stop: Stop | None
+    dag: Dag, part: list[int], work: SearchEffort, span: int | None, stop: Stop | None
 ) -> Iterator[tuple[Split, Space]]:
     """The search: candidates with schedules shorter than `span` ms and than all before, each with its space."""
     empty, splits = Space(dag, part, work), candidates(dag, part, work)
@@ -198,7 +198,7 @@ _PLACE: Final[dict[str, Callable[[Space, Collection[int], int | None], Space | N
 }
 
 
-def candidates(dag: Dag, part: list[int], work: Work) -> Iterator[Split]:
+def candidates(dag: Dag, part: list[int], work: SearchEffort) -> Iterator[Split]:
     """CandidateTroublesomeTasks, without repeated sets and too large sets.
 
     First comes no troublesome task at all, so every part has a candidate. Thresholds are existing scores

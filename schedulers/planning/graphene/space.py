@@ -14,7 +14,7 @@ from operator import sub
 from typing import Final
 
 from schedulers.core.resources import Vector
-from schedulers.planning.dags.dag import Dag, Room
+from schedulers.planning.dags.dag import Dag, FitCounts
 from schedulers.planning.dags.schedule import Batch
 
 #: Beginnings of stretches, and the free amounts in each. The first begins before all times, the last never ends.
@@ -28,7 +28,7 @@ class OutOfBudget(Exception):
     """The work allowed for a search is used up."""
 
 
-class Work:
+class SearchEffort:
     """Count of the stretches of machines' time looked at, the unit of all budgets here: never seconds."""
 
     __slots__ = ("allowed", "done")
@@ -53,7 +53,7 @@ class Space:
 
     __slots__ = ("_after", "_before", "_dag", "_from", "_rows", "_to", "blocks", "ends", "starts", "work")
 
-    def __init__(self, dag: Dag, part: Sequence[int], work: Work) -> None:
+    def __init__(self, dag: Dag, part: Sequence[int], work: SearchEffort) -> None:
         """part: parents first."""
         self._dag, self.work = dag, work
         self._before, self._after = dag.margins(part)
@@ -146,7 +146,7 @@ class Space:
         self._from = min(self._from, first - self._before[stage])
         self._to = max(self._to, start + runtime + self._after[stage])
 
-    def _earliest(self, profile: Profile, ready: int, runtime: int, room: Room) -> tuple[int, int]:
+    def _earliest(self, profile: Profile, ready: int, runtime: int, room: FitCounts) -> tuple[int, int]:
         """The earliest start from `ready` on with room for a task's whole run time, and how many tasks fit then."""
         starts, free = profile
         begin = at = bisect_right(starts, ready) - 1

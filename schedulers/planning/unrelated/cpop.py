@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.ranks import ranks_down, ranks_up
-from schedulers.planning.unrelated.timelines import Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 
-def cpop(instance: Instance) -> Plan:
+def cpop(instance: Instance) -> TimelinePlan:
     """Ready tasks by length of the path through them; the critical path on a machine of its own, others where first."""
     lines, priorities = Timelines(instance), _priorities(instance)
     path = set(critical_path(instance))

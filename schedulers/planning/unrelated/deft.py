@@ -18,7 +18,7 @@ import numpy as np
 
 from schedulers.planning.unrelated.instance import Floats, Instance
 from schedulers.planning.unrelated.ranks import ranks_down, ranks_up
-from schedulers.planning.unrelated.timelines import Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 #: Priorities of tasks, the highest first among those that are ready. `rank_down` takes the task that is furthest from
 #: the beginning; `fifo` the one of the lowest number.
@@ -31,7 +31,7 @@ ORDERS: Final[Mapping[str, Callable[[Instance], Sequence[float]]]] = MappingProx
 )
 
 
-class Choice(msgspec.Struct, frozen=True, gc=False):
+class DeftChoice(msgspec.Struct, frozen=True, gc=False):
     """A task's machine and times. parent: the parent copied there first, at `copy_start`; None: no copy."""
 
     end: float
@@ -43,7 +43,7 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
 
 def deft(
     instance: Instance, priorities: Sequence[float] | None = None, *, insertion: bool = False, copies: bool = True
-) -> Plan:
+) -> TimelinePlan:
     """Ready tasks by priority, each on the machine of its earliest end, with or without a copy of a parent.
 
     priorities: per task, the highest first; LACHESIS's upward rank if None (HighRankUp-DEFT). insertion: idle
@@ -55,7 +55,7 @@ def deft(
     return lines.plan()
 
 
-def place(lines: Timelines, task: int, choice: Choice) -> None:
+def place(lines: Timelines, task: int, choice: DeftChoice) -> None:
     """Place a task as chosen, and before the task its copied parent."""
     if choice.parent is not None:
         lines.place(choice.parent, choice.machine, choice.copy_start)
@@ -64,7 +64,7 @@ def place(lines: Timelines, task: int, choice: Choice) -> None:
 
 def choose(
     lines: Timelines, task: int, *, insertion: bool = False, runs: float = math.inf, only: int | None = None
-) -> Choice:
+) -> DeftChoice:
     """The choice for a task behind its placed parents (equation 11). O(parents x machines) array steps.
 
     runs: how often a task may run, copies included. only: the single machine allowed; without insertion.
@@ -72,7 +72,7 @@ def choose(
     times = lines.instance.times[task]
     if only is not None:
         times = np.where(np.arange(len(times)) == only, times, np.inf)
-    best = Choice(*lines.soonest(lines.ready(task), times, insertion=insertion))
+    best = DeftChoice(*lines.soonest(lines.ready(task), times, insertion=insertion))
     parents = lines.instance.parents[task] if runs > 1 else []
     arrivals = [lines.arrival(parent, data) for parent, data in parents]
     for (parent, _), others in zip(parents, _without_each(arrivals, lines.instance.machines), strict=True):
@@ -84,7 +84,7 @@ def choose(
     return best
 
 
-def _copied_behind(lines: Timelines, times: Floats, parent: int, others: Floats, best: Choice) -> Choice:
+def _copied_behind(lines: Timelines, times: Floats, parent: int, others: Floats, best: DeftChoice) -> DeftChoice:
     """The better of the best so far and of a parent copied first, both behind all placed runs (equation 10)."""
     copies = np.maximum(lines.free, lines.ready(parent))
     starts = np.maximum(copies + lines.instance.times[parent], others)
@@ -92,11 +92,11 @@ def _copied_behind(lines: Timelines, times: Floats, parent: int, others: Floats,
     ends[[machine for machine, _ in lines.runs[parent]]] = np.inf
     machine = int(ends.argmin())
     if ends[machine] < best.end:
-        return Choice(float(ends[machine]), machine, float(starts[machine]), parent, float(copies[machine]))
+        return DeftChoice(float(ends[machine]), machine, float(starts[machine]), parent, float(copies[machine]))
     return best
 
 
-def _copied(lines: Timelines, task: int, parent: int, others: Floats, best: Choice) -> Choice:
+def _copied(lines: Timelines, task: int, parent: int, others: Floats, best: DeftChoice) -> DeftChoice:
     """The same with idle stretches. The task behind the copy needs no other room than without a copy."""
     ready, times = lines.ready(parent), lines.instance.times
     least = np.maximum(ready + times[parent], others) + times[task]
@@ -107,7 +107,7 @@ def _copied(lines: Timelines, task: int, parent: int, others: Floats, best: Choi
             start = lines.earliest(machine, there, float(times[task, machine]))
             end = start + float(times[task, machine])
             if end < best.end:
-                best = Choice(end, machine, start, parent, copy)
+                best = DeftChoice(end, machine, start, parent, copy)
     return best
 
 

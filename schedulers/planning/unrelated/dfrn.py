@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedulers.planning.unrelated.instance import Instance
-from schedulers.planning.unrelated.timelines import Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 
-def dfrn(instance: Instance, *, copies: bool = True) -> Plan:
+def dfrn(instance: Instance, *, copies: bool = True) -> TimelinePlan:
     """Tasks level by level, heavier first: behind their critical parent, with copies of late ancestors.
 
     copies: False leaves copies out; then each task goes to the machine of its first end.

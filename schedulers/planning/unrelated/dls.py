@@ -10,10 +10,10 @@ import numpy as np
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.pairs import ready_pairs
 from schedulers.planning.unrelated.ranks import static_levels
-from schedulers.planning.unrelated.timelines import Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 
-def dls(instance: Instance) -> Plan:
+def dls(instance: Instance) -> TimelinePlan:
     """Always the ready task and machine of the highest dynamic level.
 
     Dynamic level: the static level (the longest way to the end by median times, without transfers), less the earliest

@@ -12,10 +12,10 @@ import numpy as np
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.pairs import ready_pairs
 from schedulers.planning.unrelated.ranks import static_levels
-from schedulers.planning.unrelated.timelines import Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 
-def etf(instance: Instance) -> Plan:
+def etf(instance: Instance) -> TimelinePlan:
     """Always the ready task and machine of the earliest start; machines are appended to."""
     levels = np.array(static_levels(instance.mean_times(), instance))
     lines = Timelines(instance)

@@ -19,7 +19,7 @@ from schedulers.planning.unrelated.instance import Instance
 if TYPE_CHECKING:
     from schedulers.core.state import JobState, StageState
     from schedulers.kit.forecast import Floats, Forecast
-    from schedulers.planning.unrelated.timelines import Placement, Plan
+    from schedulers.planning.unrelated.timelines import TimelinePlacement, TimelinePlan
 
 #: Told to planners: on barred nodes a task takes so many times as long as anywhere else.
 _NEVER: Final = 1e3
@@ -37,7 +37,7 @@ class Item(NamedTuple):
     task: int
 
 
-class Run(NamedTuple):
+class ItemRun(NamedTuple):
     """A run of an item on a node. sake: the place in the plan of the first run there to take the copy's output."""
 
     item: int
@@ -61,7 +61,7 @@ class Followed(Lined, NeedsEstimates):
         self._placer = placer
 
     @abstractmethod
-    def plan(self, layout: Layout, most: int, view: ClusterView) -> Plan:
+    def plan(self, layout: Layout, most: int, view: ClusterView) -> TimelinePlan:
         """The plan of all tasks to be assigned now, with at most so many runs of a task if possible."""
 
     def assign(self, jobs: Sequence[JobState], forecast: Forecast, view: ClusterView) -> Iterable[str]:
@@ -87,7 +87,7 @@ class Followed(Lined, NeedsEstimates):
                     items += [Item(job, stage, task) for task in tasks]
         return items, never
 
-    def _follow(self, runs: Sequence[Run], layout: Layout, forecast: Forecast) -> Left:
+    def _follow(self, runs: Sequence[ItemRun], layout: Layout, forecast: Forecast) -> Left:
         """Turns in the order of the plan's starts; returns stages left without turns."""
         turns: dict[int, Turn] = {}
         never: Left = {}
@@ -155,7 +155,7 @@ class Layout:
     def _at(self, job: JobState, stage: int, task: int) -> int | None:
         return self._index.get((job.id, stage, task))
 
-    def runs(self, plan: Plan, most: int) -> list[Run]:
+    def runs(self, plan: TimelinePlan, most: int) -> list[ItemRun]:
         """The planned runs, by start, with at most so many runs of a task."""
         placements = plan.placements
         where: dict[int, list[str]] = {}
@@ -165,19 +165,19 @@ class Layout:
             if len(there) < (most if placed.copy else 1) and node not in there:
                 there.append(node)
         order = self._order(placements, where)
-        kept: list[Run] = []  # the last in front
+        kept: list[ItemRun] = []  # the last in front
         for index in reversed(order):
             placed, node = placements[index], self._nodes[self._machines[placements[index].machine]]
             if not placed.copy:
-                kept.append(Run(placed.task, node))
+                kept.append(ItemRun(placed.task, node))
             elif node in where[placed.task][1:]:
                 children = {child for child, _ in self.instance.children[placed.task]}
                 users = [at for at, run in enumerate(kept) if run.node == node and run.item in children]
-                kept.append(Run(placed.task, node, copy=True, sake=users[-1] if users else None))
+                kept.append(ItemRun(placed.task, node, copy=True, sake=users[-1] if users else None))
         last = len(kept) - 1
         return [run._replace(sake=None if run.sake is None else last - run.sake) for run in reversed(kept)]
 
-    def _order(self, placements: Sequence[Placement], where: Mapping[int, Sequence[str]]) -> list[int]:
+    def _order(self, placements: Sequence[TimelinePlacement], where: Mapping[int, Sequence[str]]) -> list[int]:
         """By start, but behind the first kept run of each parent: the first task served must not wait for others."""
         starts: dict[int, list[tuple[float, int]]] = {}
         for index, placed in enumerate(placements):

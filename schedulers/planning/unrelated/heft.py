@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.ranks import ranks_up
-from schedulers.planning.unrelated.timelines import Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 
-def heft(instance: Instance) -> Plan:
+def heft(instance: Instance) -> TimelinePlan:
     """Tasks by descending upward rank, each on the machine of its first end, idle stretches included."""
     lines = Timelines(instance)
     for task in instance.by_priority(ranks_up(instance)):

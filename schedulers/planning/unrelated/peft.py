@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from schedulers.planning.unrelated.instance import Floats, Instance
-from schedulers.planning.unrelated.timelines import Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 
-def peft(instance: Instance) -> Plan:
+def peft(instance: Instance) -> TimelinePlan:
     """Ready tasks by mean optimistic cost, each at the least sum of its end and cost, idle stretches included."""
     costs, lines = optimistic_costs(instance), Timelines(instance)
     for task in instance.by_priority([float(x) for x in costs.mean(axis=1)]):

@@ -16,9 +16,9 @@ from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.peft import peft
 from schedulers.planning.unrelated.tdca import tdca
 from schedulers.planning.unrelated.tds import tds
-from schedulers.planning.unrelated.timelines import Plan
+from schedulers.planning.unrelated.timelines import TimelinePlan
 
 #: `deft` is LACHESIS's HighRankUp-DEFT; `deft.deft` takes other orders.
-PLANNERS: Final[Mapping[str, Callable[[Instance], Plan]]] = MappingProxyType(
+PLANNERS: Final[Mapping[str, Callable[[Instance], TimelinePlan]]] = MappingProxyType(
     {planner.__name__: planner for planner in (heft, cpop, dls, peft, etf, tds, dfrn, tdca, deft)}
 )

@@ -23,7 +23,7 @@ import numpy as np
 from schedulers.planning.unrelated.deft import choose, place
 from schedulers.planning.unrelated.instance import Floats, Instance
 from schedulers.planning.unrelated.ranks import static_levels
-from schedulers.planning.unrelated.timelines import Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 #: Part of the plays that change the order, if others pin tasks; half of them shake all tasks, and every second of these
 #: drops all pins.
@@ -52,7 +52,7 @@ def played(
     *,
     runs: float = 2,
     pins: bool = True,
-) -> Plan:
+) -> TimelinePlan:
     """The shortest of so many plays; the first is DEFT by `worth` unchanged.
 
     worth: on a scale with standard Gumbel noise. runs: of a task at most, copies included. pins: whether tasks may be

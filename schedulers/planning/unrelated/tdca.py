@@ -20,7 +20,7 @@ import numpy as np
 
 from schedulers.planning.unrelated.instance import Floats, Instance
 from schedulers.planning.unrelated.ranks import rank_up
-from schedulers.planning.unrelated.timelines import Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 #: Per task the machines it runs on, the first not a copy.
 Hosts = list[list[int]]
@@ -35,7 +35,7 @@ class Guides(msgspec.Struct, frozen=True):
     level: list[float]
 
 
-def tdca(instance: Instance, *, copies: bool = True) -> Plan:
+def tdca(instance: Instance, *, copies: bool = True) -> TimelinePlan:
     """Clusters along critical parents, copies of their trails, fewer machines where free of cost.
 
     copies: False leaves phase 2 out.

@@ -19,7 +19,7 @@ import numpy as np
 
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.ranks import static_levels
-from schedulers.planning.unrelated.timelines import Plan, Timelines
+from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Times(msgspec.Struct, frozen=True):
     level: list[float]
 
 
-def tds(instance: Instance, *, copies: bool = True) -> Plan:
+def tds(instance: Instance, *, copies: bool = True) -> TimelinePlan:
     """Clusters of tasks with their favourite predecessors up to an entry task, copied where others have them too.
 
     copies: False leaves them out.
@@ -44,7 +44,7 @@ def tds(instance: Instance, *, copies: bool = True) -> Plan:
     return min(plan(instance, found, on), without, key=lambda made: made.makespan) if copies else without
 
 
-def plan(instance: Instance, found: Times, on: Sequence[Sequence[int]]) -> Plan:
+def plan(instance: Instance, found: Times, on: Sequence[Sequence[int]]) -> TimelinePlan:
     """Tasks by earliest start, each on all its machines."""
     position = {task: place for place, task in enumerate(instance.order)}
     lines = Timelines(instance)

@@ -11,7 +11,7 @@ from schedulers.core.errors import InvalidPlan
 from schedulers.planning.unrelated.instance import Floats, Instance
 
 
-class Placement(msgspec.Struct, frozen=True, gc=False):
+class TimelinePlacement(msgspec.Struct, frozen=True, gc=False):
     """A run of a task on a machine. copy: the task has been placed elsewhere before."""
 
     task: int
@@ -21,10 +21,10 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     copy: bool = False
 
 
-class Plan(msgspec.Struct, frozen=True):
+class TimelinePlan(msgspec.Struct, frozen=True):
     """Placements in the order of decisions: parents before children, a copy before the child served."""
 
-    placements: tuple[Placement, ...]
+    placements: tuple[TimelinePlacement, ...]
 
     @property
     def makespan(self) -> float:
@@ -45,7 +45,7 @@ class Timelines:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.placements: list[Placement] = []
+        self.placements: list[TimelinePlacement] = []
         self.free: Floats = instance.busy.copy()
         #: Per machine its idle stretches before `free` as (end, start), in order.
         self._gaps: list[list[tuple[float, float]]] = [[] for _ in range(instance.machines)]
@@ -62,12 +62,12 @@ class Timelines:
         other._ready = self._ready.copy()
         return other
 
-    def plan(self) -> Plan:
+    def plan(self) -> TimelinePlan:
         """The plan of all placed runs. Raises InvalidPlan while a task is missing."""
         for task, runs in enumerate(self.runs):
             if not runs:
                 raise InvalidPlan(f"task {task} has not been placed")
-        return Plan(tuple(self.placements))
+        return TimelinePlan(tuple(self.placements))
 
     # -- When data is there --------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Timelines:
         """Place a task, or a copy of a placed task. The machine must be idle then: `start` comes from this object."""
         end = start + float(self.instance.times[task, machine])
         self._take(machine, start, end)
-        self.placements.append(Placement(task, machine, start, end, bool(self.runs[task])))
+        self.placements.append(TimelinePlacement(task, machine, start, end, bool(self.runs[task])))
         self.runs[task].append((machine, end))
         for child, _ in self.instance.children[task]:
             self._ready.pop(child, None)
