@@ -8,9 +8,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import lru_cache
 from multiprocessing.connection import wait
 from threading import Thread
@@ -112,12 +113,13 @@ class Company:
             self._pool = ProcessPoolExecutor(jobs, context, initializer=_settle, initargs=(tuple(workloads), kind))
 
     def begin(self, tasks: Sequence[Task]) -> Callable[[], list[Rollout]]:
-        """Start; the returned function waits for all episodes, in their order, and raises WorkerDied."""
+        """Start; the returned function waits for all episodes, in their order. Both raise WorkerDied."""
         if self._here is not None:
             here = self._here
             return lambda: [here.play(task) for task in tasks]
         assert self._pool is not None
-        futures: list[Future[Rollout]] = [self._pool.submit(_play, task) for task in tasks]
+        with _told_of_deaths():  # a pool that has noticed a dead process takes no more tasks
+            futures: list[Future[Rollout]] = [self._pool.submit(_play, task) for task in tasks]
         return lambda: _gathered(futures)
 
     def play(self, tasks: Sequence[Task]) -> list[Rollout]:
@@ -134,12 +136,18 @@ class WorkerDied(UserError, RuntimeError):
     """A process of the company has died."""
 
 
-def _gathered(futures: Iterable[Future[Rollout]]) -> list[Rollout]:
+@contextmanager
+def _told_of_deaths() -> Iterator[None]:
     try:
-        return [future.result() for future in futures]
+        yield
     except BrokenProcessPool:
         why = "a process that played episodes was ended, often for lack of memory; go on with --resume and fewer --jobs"
         raise WorkerDied(why) from None
+
+
+def _gathered(futures: Iterable[Future[Rollout]]) -> list[Rollout]:
+    with _told_of_deaths():
+        return [future.result() for future in futures]
 
 
 _theatre: list[Theatre] = []
