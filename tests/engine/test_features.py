@@ -43,9 +43,9 @@ def test_a_plain_run_has_no_feature() -> None:
     [
         ({"executors": Executors()}, ["KeptExecutors"]),
         ({"startup": Fixed(1)}, ["Startup"]),
-        ({"disorder": Disorder()}, ["Disorder"]),
+        ({"disorder": Disorder()}, ["DisorderFeature"]),
         ({"links": Links(rate=1)}, []),  # nobody takes data
-        ({"of": FED, "links": Links(rate=1)}, ["Data"]),
+        ({"of": FED, "links": Links(rate=1)}, ["DataFeature"]),
         ({"of": FED}, []),  # which takes no time
         ({"of": FED, "links": Links(rate=1), "deciding": {"copies": CopyRules(max=2)}}, ["DataOfCopies", "Copies"]),
         ({"nodes": (node("n", speed=2.0),)}, ["UnlikeNodes"]),
@@ -53,7 +53,7 @@ def test_a_plain_run_has_no_feature() -> None:
         ({"source": {"runtimes": (PerNode(nodes=("n",), ms=((1,),)),)}}, ["UnlikeNodes"]),
         ({"nodes": (Node(id="n", capacity=(1000, 1024), slack=(0, 1)),)}, ["Overbooking"]),
         ({"source": {"usage": ((2000, 1024),)}}, ["Overbooking"]),
-        ({"of": job("a", stage(), service=Service())}, ["Services"]),
+        ({"of": job("a", stage(), service=Service())}, ["ServicesFeature"]),
     ],
 )
 def test_a_run_has_the_features_that_it_asks_for(having: dict[str, Any], found: list[str]) -> None:
