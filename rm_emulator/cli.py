@@ -607,7 +607,8 @@ def bench(
     if find_spec("benchmarks") is None:
         raise InvalidInput("benchmarks are not part of the package: run this in a checkout, after `pip install -e .`")
     asked = [*([name] if name else []), *(["--json"] if json else [])]
-    raise typer.Exit(subprocess.call([sys.executable, "-m", "benchmarks", *asked]))  # noqa: S603 - our own module
+    # Named, because file descriptor 1 of this process is standard error by now (`program.py`).
+    raise typer.Exit(subprocess.call([sys.executable, "-m", "benchmarks", *asked], stdout=sys.stdout))  # noqa: S603
 
 
 app.add_typer(traces_app, name="traces")

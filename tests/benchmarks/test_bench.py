@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from benchmarks.run import _chosen, run
 from rm_emulator.issues import InvalidInput
 from schedulers.core.policy import policies
 
+ROOT = Path(__file__).parents[2]
 FIELDS = ["name", "value", "unit", "reference", "ratio", "target", "met", "note"]
 
 
@@ -91,3 +95,10 @@ def test_an_unknown_benchmark_is_bad_input() -> None:
 )
 def test_a_benchmark_is_found_by_the_name_of_a_row(name: str) -> None:
     assert len(_chosen([name])) == 1
+
+
+def test_the_command_prints_its_rows_on_standard_output_and_progress_beside() -> None:
+    command = [sys.executable, "-m", "rm_emulator", "bench", "cli_help_ms", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [row["name"] for row in json.loads(done.stdout)] == ["cli_help_ms"]
+    assert "cli_help_ms ..." in done.stderr
