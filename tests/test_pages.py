@@ -23,7 +23,11 @@ from tests.packaged import WHOLE, Packaged
 from tests.pages import ROOT, SHELL, Block, Shell, blocks, commands, prints
 from tests.workload import samples
 
-PAGES = sorted(f"docs/{file.name}" for file in (ROOT / "docs").glob("*.md") if not file.name.endswith(".in.md"))
+PAGES = sorted(
+    file.relative_to(ROOT).as_posix()
+    for file in (ROOT / "docs").rglob("*.md")
+    if not file.name.endswith(".in.md") and (ROOT / "docs" / "reference") not in file.parents
+)
 WITH_COMMANDS = [page for page in PAGES if any(block.language in SHELL for block in blocks(page))]
 
 #: How commands begin that no test here runs -> why not, and who does.
