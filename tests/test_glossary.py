@@ -16,8 +16,8 @@ ROWS = [
 #: Words of which newcomers ask.
 WORDS = (
     "fact decision offer heartbeat beat cycle tick profile container executor pilot size fitting room queue account"
-    " limit journal cursor hold share deficit bundle plan troublesome wave ledger release gate term takeover cell"
-    " label baseline"
+    " limit journal cursor hold share deficit bundle plan troublesome wave ledger release gate term takeover cell label"
+    " baseline gang brain scenario reservation backfill wish architecture JCT"
 )
 
 

@@ -90,7 +90,7 @@ def test_commands_and_python_work_in_the_order_in_which_they_stand(tmp_path: Pat
         assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
         said[text] = done.stdout
     assert any("jct_s.mean" in text for text in said.values())
-    assert (tmp_path / "out" / "hello" / "runs" / "widest" / "1" / "jobs.parquet").exists()
+    assert (tmp_path / "out" / "widest" / "runs" / "widest" / "1" / "jobs.parquet").exists()
 
 
 @pytest.mark.parametrize("line", sorted({line for line in command_lines() if line.startswith("rm-emulator ")}))

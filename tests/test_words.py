@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.words import Count, count, mistakes, total
+from tests.words import MAX_ROWS, ROOT, Count, count, glossary, mistakes, pages, prose, total
 
 
 def test_words_of_modules_functions_and_attributes_count() -> None:
@@ -33,3 +33,24 @@ def test_a_module_above_the_limit_is_named_with_its_share() -> None:
     counts["rm_emulator/engine/z.py"] = Count(0, 0, 9, 10)
     (line,) = [line for line in mistakes(counts) if line.startswith("operators/extender/x.py")]
     assert "8.0 %" in line.replace("%", " %")
+
+
+def test_pages_that_are_generated_do_not_count_but_their_templates_do() -> None:
+    names = {page.relative_to(ROOT).as_posix() for page in pages()}
+    assert names >= {"README.md", "CHANGELOG.md", "docs/results.in.md", "docs/results-soak.md", "docs/design.md"}
+    assert not names & {"docs/results.md", "docs/scenario.md"}
+
+
+def test_code_is_no_prose_of_a_page() -> None:
+    assert prose("# A title\n\n```sh\nrm-emulator run demo\n```\n\nTwo words.\n") == 5
+
+
+def test_a_glossary_explains_no_word_twice_whatever_stands_beside_it() -> None:
+    text = "| word | meaning |\n| --- | --- |\n| idle, late | A. |\n| late (of a job) | B. |\n| size | C. |\n"
+    assert list(glossary(text)) == ["the glossary explains late twice: one meaning for one word"]
+
+
+def test_a_glossary_has_a_limit() -> None:
+    text = "".join(f"| word {n} | A meaning. |\n" for n in range(MAX_ROWS + 1))
+    (line,) = glossary(text)
+    assert line.startswith("the glossary has 121 rows")

@@ -1,4 +1,4 @@
-"""Counts words of docstrings and lines of comments: `python -m tests.words` prints figures and fails past a limit."""
+"""Counts words of docstrings and pages, and lines of comments: `python -m tests.words` fails past a limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import re
 import sys
 import tokenize
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +25,8 @@ MAX_MODULE_SHARE: Final = 0.07
 #: A module with fewer docstring words has no share worth a limit.
 MODULE_WORDS: Final = 300
 MIN_COMMENTS: Final = 0.04
+#: Rows of the glossary.
+MAX_ROWS: Final = 120
 #: Comments that a program reads.
 _PRAGMA: Final = re.compile(r"#\s*(type:|noqa|pragma|!)")
 
@@ -80,6 +82,29 @@ def files() -> list[str]:
     return sorted(file.relative_to(ROOT).as_posix() for package in PRODUCT for file in (ROOT / package).rglob("*.py"))
 
 
+def pages() -> list[Path]:
+    """Pages that somebody writes: without generated ones, of which the template counts instead."""
+    docs = sorted((ROOT / "docs").rglob("*.md"))
+    written = [f for f in docs if f.with_suffix(".in.md") not in docs and ROOT / "docs/reference" not in f.parents]
+    return [*ROOT.glob("*.md"), *(f for f in written if f != ROOT / "docs/scenario.md")]
+
+
+def prose(text: str) -> int:
+    """Words of a page; blocks of code are no prose."""
+    return len(re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE).split())
+
+
+def glossary(text: str) -> Iterator[str]:
+    """One line for each mistake of a glossary's words: too many rows, or one word in two cells."""
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| ")]
+    rows = [cell for cell in cells if cell.strip() not in ("word", "---")]
+    if len(rows) > MAX_ROWS:
+        yield f"the glossary has {len(rows)} rows; at most {MAX_ROWS} are accepted"
+    counts = Counter(word.strip() for row in rows for word in re.sub(r"\(.*?\)", "", row).split(","))
+    for word in (word for word, count in counts.items() if count > 1):
+        yield f"the glossary explains {word} twice: one meaning for one word"
+
+
 def mistakes(counts: dict[str, Count]) -> Iterator[str]:
     """One line for each limit that is passed."""
     if (share := total(counts).share) > MAX_SHARE:
@@ -93,6 +118,7 @@ def mistakes(counts: dict[str, Count]) -> Iterator[str]:
             yield f"{package}: {c.comments / c.lines:.1%} of the lines have a comment; at least {MIN_COMMENTS:.0%}"
     for (_, name), where in homonyms().items():
         yield f"class {name} is defined in {', '.join(where)}: one meaning for one name"
+    yield from glossary((ROOT / "docs/glossary.md").read_text(encoding="utf-8"))
 
 
 def main() -> int:
@@ -104,6 +130,7 @@ def main() -> int:
             f"pronouns {c.share:.1%} of {c.words:,} words, comments {c.comments / c.lines:.1%} of {c.lines:,} lines"
         )
         print(f"{below or 'all':22} {shares}")  # noqa: T201
+    print(f"{'pages':22} {sum(prose(page.read_text(encoding='utf-8')) for page in pages()):,} words")  # noqa: T201
     found = list(mistakes(counts))
     print(*found, sep="\n", end="\n" if found else "")  # noqa: T201
     return bool(found)
