@@ -78,6 +78,8 @@ class Spec(Block):
     """Copies of tasks; none when left out, e.g. `{max: 2}`."""
     baseline: str | None = None
     """Label to compare all others with; the first label when left out, e.g. `fifo`."""
+    headline: str | None = None
+    """Figure for which the scenario is meant, shown first in results; mean JCT when left out, e.g. `makespan_s`."""
     expect: list[str] = []
     """Assertions over summary.json, checked when all runs are done, e.g. `["fifo.jct_s.mean < 600"]`."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] | None = None
