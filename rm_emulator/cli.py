@@ -181,9 +181,11 @@ def _report_failures(finished: Any) -> None:
 def _show_summary(summary: Summary, where: Path) -> None:
     from rich.console import Console
 
-    from rm_emulator.results import sweep, table
+    from rm_emulator.results import headline, sweep, table
 
-    (sweep if summary.axes else table).show(summary, Console(file=sys.stdout))
+    console = Console(file=sys.stdout)
+    console.print(headline.of(summary), style="bold", highlight=False)
+    (sweep if summary.axes else table).show(summary, console)
     typer.echo(f"report: {where / 'report.html'}")
 
 

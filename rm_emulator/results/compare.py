@@ -24,13 +24,13 @@ from rich.table import Table
 from rich.text import Text
 
 from rm_emulator.program import as_json
-from rm_emulator.results import statistics
+from rm_emulator.results import contest, expect, statistics
 from rm_emulator.results.figures import BINS, Speedup, Summary, meaning
 from rm_emulator.results.metrics import figure
 from rm_emulator.results.replay import logs_of
 from rm_emulator.results.summary import MissingCell, cell_dir, read_summary, read_table
 from rm_emulator.results.sweep import name_one
-from rm_emulator.results.table import BIN_NAMES, interval, mean_over_seeds, number, times
+from rm_emulator.results.table import BIN_NAMES, interval, number, times
 from schedulers.core.errors import nearest
 
 #: Figures and where they are in `figures.Run`.
@@ -202,12 +202,12 @@ def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any
         for side in (left, right)
     ]
     rows = []
-    for name, path in {**SCORES, **use}.items():
+    told = right.summary.headline
+    first = {contest.figure_name(told): expect.keys(told)}  # the others are told below the headline's figure
+    for name, path in {**first, **{n: p for n, p in {**SCORES, **use}.items() if p not in first.values()}}.items():
         unit, good = meaning(*path)
-        first, second = (
-            mean_over_seeds(summary, side.label, *path) for summary, side in zip(common, (left, right), strict=True)
-        )
-        rows.append({"name": name, "unit": unit, **_verdict(first, second, good)})
+        one, other = (summary.mean(side.label, *path) for summary, side in zip(common, (left, right), strict=True))
+        rows.append({"name": name, "unit": unit, **_verdict(one, other, good)})
     return rows
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from rm_emulator.results.chart import Cells, Chart, Figure
 from rm_emulator.results.metrics import Floats
 from rm_emulator.results.sweep import Estimate
-from rm_emulator.results.table import mean_over_seeds, number
+from rm_emulator.results.table import number
 
 SERIES: Final = 8
 DASHES: Final = ("solid", "solid", "solid", "solid", "dash", "dash", "dash", "dash")
@@ -171,7 +171,7 @@ def of_queues(cells: Cells, keys: Sequence[str], show: Callable[[float | None], 
     """The numbers behind a chart of queues: label, queue, and fields of `figures.QueueFairness`, means over seeds."""
 
     def figures(label: str, queue: str) -> Iterator[str]:
-        return (show(mean_over_seeds(cells.summary, label, "fairness", "queues", queue, key)) for key in keys)
+        return (show(cells.summary.mean(label, "fairness", "queues", queue, key)) for key in keys)
 
     return tuple((label, name, *figures(label, name)) for label, each in cells.courses.items() for name in each.queues)
 

@@ -14,6 +14,7 @@ figure that does not apply (null) does not hold. Names may contain a hyphen, so 
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import re
@@ -113,6 +114,15 @@ def check(expectation: Expectation, labels: Sequence[str], baseline: str | None 
     evaluate(expectation, _skeleton(list(labels), baseline or labels[0]))
 
 
+@functools.cache
+def keys(figure: str) -> tuple[str, ...]:
+    """Names of fields and keys of a figure of a run, as a path without label: `queues["prod"].wait_s.p90`.
+
+    Raises ExpectError with the column and the words accepted there.
+    """
+    return _Reader(figure).figure()
+
+
 class _Reader:
     """A recursive-descent reader of the grammar above. Python's own parser names no expected words."""
 
@@ -138,6 +148,11 @@ class _Reader:
         right = self._sum()
         self._take("the end, or one of + - * /", "")
         return Expectation(self._text, sign.text, left, right)
+
+    def figure(self) -> tuple[str, ...]:
+        steps = self._path(self._take())
+        self._take("the end, or one of . [", "")
+        return tuple(str(step.key) for step in steps)
 
     def _next(self, *signs: str) -> bool:
         return self._tokens[self._at].text in signs

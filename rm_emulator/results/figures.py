@@ -7,6 +7,7 @@ without a meaning for a run is None. Quantiles are with linear interpolation bet
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Generic, TypeVar
 
@@ -240,6 +241,8 @@ class Run(Struct, frozen=True, kw_only=True):
     log_sha256: Annotated[str | None, _is("of the event log: equal hashes, equal runs")] = None
     messages_per_task: Annotated[Maybe | UnsetType, _is("between schedulers and workers that see no cluster")] = UNSET
     services: ServiceFigures | UnsetType = UNSET
+    conflict_fraction: Annotated[Maybe | UnsetType, _is("conflicts / jobs, over all of them", good=-1)] = UNSET
+    busyness: Annotated[Maybe | UnsetType, _is("time spent thinking / simulated time, of the busiest", good=-1)] = UNSET
     schedulers: Annotated[dict[str, ThinkerFigures] | UnsetType, _is("by name, where they take their time")] = UNSET
     costs: Annotated[dict[str, Costs], _is("by queue, under the baselines that were run")] = {}
 
@@ -310,6 +313,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     version: str | None
     workload: WorkloadFigures | None
     baseline: str
+    headline: Annotated[str, _is("the figure for which the scenario is meant, as a path in a run")] = "jct_s.mean"
     sweep: dict[str, list[Any]] | UnsetType = UNSET
     runs: list[Run]
     comparisons: list[LabelComparison]
@@ -347,6 +351,21 @@ class Summary(Struct, frozen=True, kw_only=True):
     def of(self, label: str) -> Iterator[Run]:
         """The runs of a label."""
         return (run for run in self.runs if run.label == label)
+
+    def mean(self, label: str, *path: str) -> float | None:
+        """The mean of a figure over the runs of a label; None when some run lacks a value.
+
+        path: names of fields of `Run`, of keys below a mapping.
+        """
+        values: list[Any] = []
+        for run in self.of(label):
+            value: Any = run
+            for key in path:
+                if value is not None:
+                    value = value.get(key) if isinstance(value, dict) else getattr(value, key)
+                value = None if value is UNSET else value
+            values.append(value)
+        return None if not values or None in values else math.fsum(values) / len(values)
 
     @property
     def several_queues(self) -> bool:

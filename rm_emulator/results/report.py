@@ -19,11 +19,11 @@ import msgspec
 
 from rm_emulator.files import write_file
 from rm_emulator.issues import show_point
-from rm_emulator.results import sweep, table
+from rm_emulator.results import contest, headline, sweep, table
 from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Drawing, Section, drawings
 from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.filling import unused_settings
-from rm_emulator.results.who import contenders, who
+from rm_emulator.results.who import who
 
 #: Points of a sweep that have a page of their own: each takes half a second and 2 MB.
 OF_POINTS: Final = 24
@@ -71,7 +71,7 @@ def render(out_dir: Path) -> str:
         shared = _shared(out_dir, summary, cells)
     return environment.get_template("report.html.jinja").render(
         **{"queues": [], **shared},
-        headline=sweep.headline(summary) if summary.axes else headline(summary),
+        headline=headline.of(summary),
         unused=unused_settings(spec),
         facts=_facts(summary, cells),
         sections=_sections(environment, made, shared, standing),
@@ -94,7 +94,7 @@ def _shared(out_dir: Path, summary: Summary, cells: Cells) -> dict[str, Any]:
         "costs": table.cost_rows(summary),
         "kinds_of_cost": Costs.__struct_fields__,
         "workload": _workload(out_dir),
-        "best": best(summary),
+        "best": contest.best(summary),
         "who": who(cells),
     }
 
@@ -129,45 +129,6 @@ def _sections(
     return sections
 
 
-def best(summary: Summary) -> str:
-    """The label under which fewest jobs are left unfinished, of several the label with the highest speedup of means.
-
-    Labels with true run times count only without any other label. The baseline's speedup is 1.
-    """
-    speed = {c.label: c.speedup.ratio_of_means.value for c in summary.comparisons}
-    speed[summary.baseline] = 1.0
-    left = {label: sum(run.unfinished_jobs for run in summary.of(label)) for label in summary.labels}
-    return min(contenders(summary), key=lambda label: (left[label], -(speed.get(label) or 0.0)))
-
-
-def headline(summary: Summary) -> str:
-    """The result in one sentence: the best label against the baseline, by the ratio of means, with its interval.
-
-    An interval around 1 gives the sentence "cannot tell apart". The baseline as best label is compared with the next.
-    """
-    first, baseline = best(summary), summary.baseline
-    others = [
-        c for c in summary.comparisons if c.label == first or (first == baseline and c.label in contenders(summary))
-    ]
-    known = [c for c in others if c.speedup.ratio_of_means.value is not None]
-    if not others:
-        mean = table.mean_over_seeds(summary, first, "jct_s", "mean")
-        return f"{first} finishes a job in {table.number(mean)} s on average"
-    compared = max(known, default=others[0], key=lambda c: c.speedup.ratio_of_means.value or 0.0)
-    label, speedup = compared.label, compared.speedup.ratio_of_means
-    if speedup.value is None or speedup.ci95 is None:
-        return f"No job finished under both {label} and {baseline}"
-    value, (low, high) = speedup.value, speedup.ci95
-    interval = f"95 % CI {low:.2f}\u2013{high:.2f}"
-    if low <= 1 <= high:
-        undecided = f"This run cannot tell {label} from {baseline}"
-        return f"{undecided}: jobs finish {value:.2f}\u00d7 as fast on average ({interval})"
-    if value > 1:
-        return f"{label} finishes jobs {value:.2f}\u00d7 sooner than {baseline} on average ({interval})"
-    inverse = f"95 % CI {1 / high:.2f}\u2013{1 / low:.2f}" if low > 0 else interval
-    return f"{label} takes {1 / value:.2f}\u00d7 as long as {baseline} to finish a job on average ({inverse})"
-
-
 @functools.cache
 def plotly_compressed() -> str:
     """plotly.js, deflated, in base64: 2 MB instead of 4.8."""
@@ -183,13 +144,13 @@ _LAUNCHES: Final = 1.05
 def _facts(summary: Summary, cells: Cells) -> list[tuple[str, str]]:
     first, seeds = summary.runs[0], len(cells.seeds)
     if summary.axes:
-        counts = {"points": len(summary.points), "policies": len(summary.labels), "seeds": seeds}
-        return [(name, f"{count:,}") for name, count in {**counts, "runs": len(summary.runs)}.items()]
+        sizes = {"points": len(summary.points), "policies": len(summary.labels), "seeds": seeds}
+        return [(name, f"{count:,}") for name, count in {**sizes, "runs": len(summary.runs)}.items()]
     nodes = cells.nodes(first.label)["node"].n_unique() - 1
-    load = table.mean_over_seeds(summary, first.label, "load")
-    counts = {"jobs": first.jobs, "tasks": first.tasks, "nodes": nodes, "seeds" if seeds > 1 else "seed": seeds}
-    facts = [(name, f"{count:,}") for name, count in counts.items()]
-    held = table.mean_over_seeds(summary, first.label, "held_load")
+    load = summary.mean(first.label, "load")
+    counts = {"jobs": table.counted(summary, "jobs"), "tasks": table.counted(summary, "tasks")}
+    facts = [*counts.items(), ("nodes", f"{nodes:,}"), ("seeds" if seeds > 1 else "seed", f"{seeds:,}")]
+    held = summary.mean(first.label, "held_load")
     if load is not None:
         facts.append(("load", table.number(load) + table.on(first)))
     if load is not None and held is not None and held > _LAUNCHES * load:
@@ -217,7 +178,7 @@ def _queues(summary: Summary) -> list[dict[str, Any]]:
         return []
 
     def figure(label: str, queue: str, path: Sequence[str]) -> float | None:
-        return table.mean_over_seeds(summary, label, *(queue if key == _QUEUE else key for key in path))
+        return summary.mean(label, *(queue if key == _QUEUE else key for key in path))
 
     return [
         {"queue": name, "label": label, "figures": {k: figure(label, name, path) for k, path in _OF_QUEUES.items()}}

@@ -17,7 +17,7 @@ import polars as pl
 
 from rm_emulator.engine.recording import SOMETIMES
 from rm_emulator.files import load_yaml, write_file
-from rm_emulator.results import costs, expect, fairness, metrics, statistics, thinking
+from rm_emulator.results import contest, costs, expect, fairness, metrics, statistics, thinking
 from rm_emulator.results.figures import LabelComparison, Run, Summary, WorkloadFigures
 from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
 from schedulers.core.errors import UserError
@@ -53,6 +53,7 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> Summary:
         version=next(filter(None, (each.version for each in counters.values())), None),
         workload=next(filter(None, (each.workload for each in counters.values())), None),
         baseline=baseline,
+        headline=str(spec.get("headline") or contest.USUAL),
         runs=[_run(out_dir, spec, cell, jobs[cell], counters[cell].run) for cell in cells],
         comparisons=[_compare(jobs, label, baseline, seeds) for label in labels if label != baseline],
     )
@@ -249,7 +250,8 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl
         figures["held_load"] = metrics.figure(figures["load"] * launching)
     if (cell_dir(out_dir, label, seed) / "tries.parquet").is_file():
         tries = _read(cell_dir(out_dir, label, seed), "tries")
-        figures["schedulers"] = thinking.thinkers(tries, jobs, known.sim_s or 0)
+        figures["schedulers"] = thinkers = thinking.thinkers(tries, jobs, known.sim_s or 0)
+        figures |= thinking.together(thinkers)
     compared = costs.costs(jobs, references(spec, out_dir, label, seed))
     return msgspec.structs.replace(known, label=label, seed=seed, **figures, costs=compared)
 

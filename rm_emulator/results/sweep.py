@@ -53,41 +53,11 @@ def named(values: Mapping[str, Any], summary: Summary, without: str) -> list[str
 def estimate(point: Summary, label: str, *path: str) -> Estimate | None:
     """A figure of a label at a point; None when some seed lacks a value."""
     runs = [msgspec.structs.replace(point, runs=[run]) for run in point.of(label)]
-    values = [table.mean_over_seeds(run, label, *path) for run in runs]
+    values = [run.mean(label, *path) for run in runs]
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
     return Estimate(math.fsum(known) / len(known), student_t(known) if len(known) > 1 else None)
-
-
-def best(point: Summary) -> str | None:
-    """The label under which jobs finish soonest on average at a point, None for a tie."""
-    means = {label: table.mean_over_seeds(point, label, "jct_s", "mean") for label in point.labels}
-    known = sorted((mean, label) for label, mean in means.items() if mean is not None)
-    return known[0][1] if len(known) == 1 or (known and known[0][0] < known[1][0]) else None
-
-
-def headline(summary: Summary) -> str:
-    """In one sentence, under which labels jobs finish soonest at how many points; with one label, at which point."""
-    if len(summary.labels) == 1:
-        return _extremes(summary)
-    winners = [best(point) for _, point in summary.points]
-    said = [f"under {label} at {winners.count(label)}" for label in summary.labels if label in winners]
-    said += [f"under no single label at {winners.count(None)}"] if None in winners else []
-    return f"Of {len(winners)} points, jobs finish soonest on average {', '.join(said)}"
-
-
-def _extremes(summary: Summary) -> str:
-    """At which point jobs finish soonest, and at which last."""
-    found = [estimate(point, summary.labels[0], "jct_s", "mean") for _, point in summary.points]
-    means = {at: each.value for at, each in enumerate(found, 1) if each is not None}
-    if not means:
-        return "No job has finished at any point"
-    first, last = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
-    best, worst = table.number(means[first]), table.number(means[last])
-    if best == worst:
-        return f"Jobs finish after {best} s on average at every point"
-    return f"Jobs finish soonest on average at point {first}, after {best} s; last at point {last}, after {worst} s"
 
 
 def name_one(directory: Path, axes: Mapping[str, Sequence[Any]]) -> str:
@@ -103,7 +73,6 @@ def show(summary: Summary, console: Console) -> None:
     left = len(summary.points) - _PRINTED
     if left > 0:
         console.print(f"and {left:,} more points in report.html", style="dim", highlight=False)
-    console.print(headline(summary), highlight=False)
     if summary.expect:
         console.print(_expectations(summary))
 

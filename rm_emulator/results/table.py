@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 from rich import box
@@ -12,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rm_emulator.results import expect
+from rm_emulator.results.contest import USUAL, figure_name, versus
 from rm_emulator.results.figures import BINS, Costs, Run, Speedup, Speedups, Summary, meaning
 
 NOTHING = "-"
@@ -54,6 +55,8 @@ class Figure(msgspec.Struct, frozen=True):
 #: Heading, rank and path of each column.
 _FIGURES: Final = (
     ("mean JCT", 0, ("jct_s", "mean")),
+    ("conflicts", 1, ("conflict_fraction",)),
+    ("busiest", 1, ("busyness",)),
     ("p50", 3, ("jct_s", "p50")),
     ("p90", 4, ("jct_s", "p90")),
     ("mean wait", 2, ("wait_s", "mean")),
@@ -66,6 +69,8 @@ _FIGURES: Final = (
 _MEANINGS: Final = {
     "mean JCT": "from submission to the job's end, mean over its jobs",
     "mean wait": "from submission to the first start of a task of the job",
+    "conflicts": "attempts with a refused claim, over the jobs that the schedulers placed",
+    "busiest": "time spent thinking of the simulated time, of the busiest scheduler",
     "in time": "jobs that ended by their deadline, of those that have one",
     "makespan": "from the first submission to the last end",
     "error p50": "half of the jobs were sized with a smaller error: |estimated - true| / true total work",
@@ -73,13 +78,16 @@ _MEANINGS: Final = {
 }
 #: What is shown beside a column, and columns that are fractions, shown in percent.
 _BESIDE: Final = {"error p50": ("p90", ("prediction_error_pct", "p90"))}
-_FRACTIONS: Final = ("right queue", "in time")
+_FRACTIONS: Final = ("right queue", "in time", "busiest")
 
 
 def figures(summary: Summary) -> list[Figure]:
-    """The columns of a comparison, without columns empty for all labels."""
-    columns = []
-    for heading, rank, path in _FIGURES:
+    """The columns of a comparison, without columns empty for all labels; the headline's figure comes first."""
+    columns, first = [], expect.keys(summary.headline)
+    headings = {path: heading for heading, _, path in _FIGURES}
+    listed = [(headings.get(first, figure_name(summary.headline)), 0, first)]
+    listed += [(heading, max(rank, 2), path) for heading, rank, path in _FIGURES if path != first]
+    for heading, rank, path in listed if summary.headline != USUAL else _FIGURES:
         unit, good = meaning(*path)
         values = _means(summary, path)
         if heading in _FRACTIONS:
@@ -96,25 +104,7 @@ def figures(summary: Summary) -> list[Figure]:
 
 
 def _means(summary: Summary, path: Sequence[str]) -> list[float | None]:
-    return [mean_over_seeds(summary, label, *path) for label in summary.labels]
-
-
-def mean_over_seeds(summary: Summary, label: str, *path: str) -> float | None:
-    """The mean of a figure over the runs of a label; None when some run lacks a value.
-
-    path: names of fields of `figures.Run`, of keys below a mapping.
-    """
-    values: list[Any] = []
-    for run in summary.of(label):
-        value: Any = run
-        for key in path:
-            if value is not None:
-                value = value.get(key) if isinstance(value, dict) else getattr(value, key)
-            value = None if value is msgspec.UNSET else value
-        values.append(value)
-    if not values or None in values:
-        return None
-    return math.fsum(values) / len(values)
+    return [summary.mean(label, *path) for label in summary.labels]
 
 
 def speedups(summary: Summary) -> dict[str, Speedups]:
@@ -126,7 +116,7 @@ def cost_rows(summary: Summary) -> list[tuple[str, str, Costs]]:
     """(queue, label, costs as means over seeds) where some cost is known; none for a run without baselines."""
     names = Costs.__struct_fields__
     rows = [
-        (queue, label, Costs(**{name: mean_over_seeds(summary, label, "costs", queue, name) for name in names}))
+        (queue, label, Costs(**{name: summary.mean(label, "costs", queue, name) for name in names}))
         for queue in sorted({queue for run in summary.runs for queue in run.costs})
         for label in summary.labels
     ]
@@ -220,8 +210,12 @@ def columns(summary: Summary) -> list[TableColumn]:
     made = [TableColumn("label", 0, names, "left")]
     if any(predictor not in (None, label) for label, predictor in zip(labels, predictors, strict=True)):
         made.append(TableColumn("predictor", 5, [Text(predictor or NOTHING) for predictor in predictors], "left"))
-    made += [TableColumn(figure.heading, figure.rank, _cells(figure)) for figure in figures(summary)]
-    if summary.comparisons:
+    shown = [TableColumn(figure.heading, figure.rank, _cells(figure)) for figure in figures(summary)]
+    made += shown
+    if summary.comparisons and summary.headline != USUAL:
+        at = len(made) - len(shown) + 1  # behind the headline's figure
+        made[at:at] = _differences(summary)
+    elif summary.comparisons:
         each = [speedups(summary).get(label) for label in labels]
         intervals = [Text(interval(s.ratio_of_means) if s else "", "dim") for s in each]
         made.append(TableColumn("speedup", 0, [_speedup(s.ratio_of_means) if s else _BASELINE for s in each]))
@@ -231,6 +225,20 @@ def columns(summary: Summary) -> list[TableColumn]:
 
 
 _BASELINE: Final = Text("baseline", style="dim")
+
+
+def _differences(summary: Summary) -> list[TableColumn]:
+    """Difference of each label to the baseline by the headline's figure, and its interval."""
+    values, intervals = [], []
+    for label in summary.labels:
+        against = versus(summary, label, summary.baseline)
+        style = {1: "green", -1: "red", 0: ""}[against.sure]
+        low_high = "" if against.interval is None else "[{}, {}]".format(*map(number, against.interval))
+        baseline = label == summary.baseline
+        values.append(_BASELINE if baseline else Text(number(against.value), style))
+        intervals.append(Text("" if baseline else low_high, "dim"))
+    to = f"to {summary.baseline}"
+    return [TableColumn(to, 0, values), TableColumn("95 % interval", 1, intervals, "left")]
 
 
 def _cells(figure: Figure) -> list[Text]:
@@ -254,9 +262,20 @@ def on(run: Run) -> str:
 
 def _title(summary: Summary) -> str:
     first, seeds = summary.runs[0], len(summary.seeds)
-    load = mean_over_seeds(summary, first.label, "load")
-    parts = [f"{first.jobs:,} jobs", f"{first.tasks:,} tasks", f"{seeds} seed{'s' if seeds > 1 else ''}"]
+    load = summary.mean(first.label, "load")
+    parts = [
+        f"{counted(summary, 'jobs')} jobs",
+        f"{counted(summary, 'tasks')} tasks",
+        f"{seeds} seed{'s' if seeds > 1 else ''}",
+    ]
     return f"{summary.scenario}: " + ", ".join(parts + ([f"load {load:.2f}{on(first)}"] if load is not None else []))
+
+
+def counted(summary: Summary, name: Literal["jobs", "tasks"]) -> str:
+    """How many jobs or tasks a seed has; lowest and highest where the seeds differ."""
+    counts = {getattr(run, name) for run in summary.runs}
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def expectations(summary: Summary) -> Text:
@@ -274,7 +293,12 @@ def show(summary: Summary, console: Console) -> None:
     console.print(comparison(summary, console.width))
     if summary.comparisons:
         how = summary.comparisons[0].interval
-        note = f"seconds; speedup = mean JCT of {summary.baseline} / mean JCT of the label; interval: {how}"
+        if summary.headline == USUAL:
+            note = f"seconds; speedup = mean JCT of {summary.baseline} / mean JCT of the label; interval: {how}"
+        else:
+            figure, seeds = figure_name(summary.headline), len(summary.seeds)
+            how = f"Student's t over {seeds} seeds" if seeds > 1 else "none for one seed"
+            note = f"times in seconds; difference of {figure} to {summary.baseline}; interval: {how}"
         console.print(note, style="dim", highlight=False)
     for line in filter(None, (new_queue(summary), locality(summary))):
         console.print(line, style="dim", highlight=False)
@@ -302,7 +326,7 @@ def _cost_table(rows: Sequence[tuple[str, str, Costs]]) -> Table:
 
 def locality(summary: Summary) -> str:
     """How near to their input tasks ran under each label, in a line; empty without tasks with input on a node."""
-    shares = [(label, mean_over_seeds(summary, label, "locality", "node")) for label in summary.labels]
+    shares = [(label, summary.mean(label, "locality", "node")) for label in summary.labels]
     known = [f"{100 * share:.1f} % ({label})" for label, share in shares if share is not None]
     return f"tasks that ran on a node with their input: {', '.join(known)}" if known else ""
 
@@ -311,7 +335,7 @@ def new_queue(summary: Summary) -> str:
     """Share of an additional queue, in a line; empty for a run with a single queue."""
     if not summary.several_queues:
         return ""
-    shares = {label: mean_over_seeds(summary, label, "new_queue", "share") for label in summary.labels}
+    shares = {label: summary.mean(label, "new_queue", "share") for label in summary.labels}
     known = {label: share for label, share in shares.items() if share is not None}
     if not known:
         return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from rm_emulator.results.figures import Spread, ThinkerFigures
@@ -12,6 +14,14 @@ def thinkers(tries: pl.DataFrame, jobs: pl.DataFrame, sim_s: float) -> dict[str,
     """Each scheduler's figures by its name. sim_s: how long the run was, which its busyness is measured against."""
     parts = tries.sort("scheduler", maintain_order=True).partition_by("scheduler", as_dict=True, maintain_order=True)
     return {str(name): _one(part, jobs, sim_s) for (name,), part in parts.items()}
+
+
+def together(schedulers: Mapping[str, ThinkerFigures]) -> dict[str, float | None]:
+    """Figures of a run over its schedulers: conflicts by job over all, and the busyness of the busiest."""
+    jobs = sum(each.jobs for each in schedulers.values())
+    busy = [each.busyness for each in schedulers.values() if each.busyness is not None]
+    conflicts = sum(each.conflicts for each in schedulers.values())
+    return {"conflict_fraction": figure(conflicts / jobs) if jobs else None, "busyness": max(busy, default=None)}
 
 
 def _one(tries: pl.DataFrame, jobs: pl.DataFrame, sim_s: float) -> ThinkerFigures:

@@ -14,11 +14,9 @@ import polars as pl
 from rm_emulator.results import statistics, waits
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.compare import extremes
+from rm_emulator.results.contest import contenders
 from rm_emulator.results.drawing import SERIES, time_unit
-from rm_emulator.results.figures import Run, Summary
 from rm_emulator.results.table import number, percent, times
-from schedulers.core.errors import UnknownName
-from schedulers.core.predictor import predictors
 from schedulers.core.reasons import Reason
 
 #: Jobs listed as waiting: of all labels together, and of each at least.
@@ -93,19 +91,6 @@ def who(cells: Cells) -> Who:
         logged=len(cells.waits) == len(cells.labels),
         tables=[table for table in tables if table is not None],
     )
-
-
-def contenders(summary: Summary) -> list[str]:
-    """Labels of use in practice: labels without a predictor of true run times; all labels if none is left."""
-    told = {run.label for run in summary.runs if _told_truth(run)}
-    return [label for label in summary.labels if label not in told] or summary.labels
-
-
-def _told_truth(run: Run) -> bool:
-    try:
-        return run.predictor is not None and predictors.entry(run.predictor).cls.told_truth
-    except UnknownName:
-        return False
 
 
 def _span(ms: float) -> str:

@@ -10,7 +10,7 @@ from rm_emulator.engine.assemble import NO_LINKS, no_executors
 from rm_emulator.engine.config import Decentralised, OfSeveral
 from rm_emulator.engine.profile import profiles
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
-from rm_emulator.results import expect
+from rm_emulator.results import contest, expect
 from rm_emulator.scenario import architectures, decentralised, inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of, who_decides
 from rm_emulator.scenario.load import Loaded, gathered
@@ -77,6 +77,7 @@ def _block_issues(loaded: Loaded) -> Iterator[Issue]:
     yield from _clashes(loaded)
     yield from _copies_issues(loaded)
     yield from _expect_issues(loaded)
+    yield from _headline_issues(loaded)
     yield from _baselines_issues(loaded)
     yield from _queue_issues(loaded)
     yield from _cluster_issues(loaded)
@@ -185,6 +186,15 @@ def _expect_issues(loaded: Loaded) -> Iterator[Issue]:
             expect.check(expect.parse(text), labels, baseline)
         except ValueError as error:
             yield loaded.issue(("spec", "expect", index), str(error))
+
+
+def _headline_issues(loaded: Loaded) -> Iterator[Issue]:
+    figure = loaded.scenario.spec.headline
+    if figure is not None:
+        try:
+            contest.check(figure)
+        except ValueError as error:
+            yield loaded.issue(("spec", "headline"), str(error))
 
 
 def _baselines_issues(loaded: Loaded) -> Iterator[Issue]:

@@ -106,7 +106,7 @@ def test_a_class_runs_beside_the_scenario_s_policies() -> None:
 
 def test_a_class_may_stand_wherever_a_kind_does() -> None:
     given = scenario(policies=[{"kind": LateFirst}, {"kind": "sjf", "predictor": {"kind": Oracle}}])
-    assert rm_emulator.run(given).runs["label"].to_list() == ["late_first", "oracle"]
+    assert rm_emulator.run(given).runs["label"].to_list() == ["late_first", "sjf"]
 
 
 def test_several_processes_are_refused_to_a_class_that_they_would_not_find() -> None:

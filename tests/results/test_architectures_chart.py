@@ -10,11 +10,11 @@ import pytest
 
 import rm_emulator
 from rm_emulator.issues import show_swept
+from rm_emulator.results import headline
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.charts.architectures import over_architectures
 from rm_emulator.results.charts.thinking import over_thinking
 from rm_emulator.results.summary import read_summary
-from rm_emulator.results.sweep import headline
 
 
 def scenario(*architectures: dict[str, Any]) -> dict[str, Any]:
@@ -73,15 +73,15 @@ def test_a_swept_block_is_told_by_its_kind_and_its_keys(value: object, shown: st
 
 @pytest.mark.slow
 def test_with_one_label_the_headline_says_that_no_point_is_better(cells: Cells) -> None:
-    assert re.fullmatch(r"Jobs finish after [\d,]+ s on average at every point", headline(cells.summary))
+    assert re.fullmatch(r"mean JCT is [\d,]+ s at every point", headline.of(cells.summary))
 
 
 def test_with_one_label_the_headline_says_at_which_point_jobs_finish_soonest(tmp_path: Path) -> None:
     swept = scenario()
     swept["spec"]["sweep"] = {"cluster.architecture": [{"kind": "central", "t_job": t} for t in ("1h", "1s")]}
     rm_emulator.run(swept, out=tmp_path / "out")
-    said = headline(read_summary(tmp_path / "out"))
-    assert re.fullmatch(r"Jobs finish soonest on average at point 2, after \S+ s; last at point 1, after \S+ s", said)
+    said = headline.of(read_summary(tmp_path / "out"))
+    assert re.fullmatch(r"mean JCT is best at point 2, \S+ s, and worst at point 1, \S+ s(; one seed)?", said)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from rm_emulator.results import chart, report, summary
+from rm_emulator.results import chart, contest, headline, report, summary
 from rm_emulator.results.charts import gantt
 from rm_emulator.results.charts.variation import recurring as recurring_jobs
 from rm_emulator.results.figures import Speedup
@@ -139,13 +139,13 @@ def with_speedup(built, value, low, high):
         ),
         (
             (1.02, 0.9, 1.1),
-            "This run cannot tell slearn from three_sigma: jobs finish 1.02{x} as fast on average "
+            "No difference that 2 seeds show between slearn and three_sigma: jobs finish 1.02{x} as fast "
             "(95 % CI 0.90{to}1.10)",
         ),
     ],
 )
 def test_the_headline_says_no_more_than_the_interval(run, speedup, sentence):
-    assert report.headline(with_speedup(run[2], *speedup)) == sentence.format(x="\u00d7", to="\u2013")
+    assert headline.of(with_speedup(run[2], *speedup)) == sentence.format(x="\u00d7", to="\u2013")
 
 
 def of_three(built, **values):
@@ -172,20 +172,20 @@ def of_three(built, **values):
 )
 def test_the_headline_names_the_best_label(run, values, best, begins):
     made = of_three(run[2], **values)
-    assert report.best(made) == best
-    assert report.headline(made).startswith(begins)
+    assert contest.best(made) == best
+    assert headline.of(made).startswith(begins)
 
 
 def test_the_best_label_leaves_no_more_jobs_unfinished_than_another(run):
     made = of_three(run[2], b=1.2, c=1.5)
     left = [msgspec.structs.replace(each, unfinished_jobs=int(each.label == "c")) for each in made.runs]
-    assert report.best(msgspec.structs.replace(made, runs=left)) == "b"
+    assert contest.best(msgspec.structs.replace(made, runs=left)) == "b"
 
 
 def test_the_best_label_is_not_one_that_is_told_the_run_times(run):
     made = of_three(run[2], b=1.2, c=1.5)
     names = [msgspec.structs.replace(r, predictor="oracle" if r.label == "c" else None) for r in made.runs]
-    assert report.best(msgspec.structs.replace(made, runs=names)) == "b"
+    assert contest.best(msgspec.structs.replace(made, runs=names)) == "b"
 
 
 def test_a_small_cluster_is_shown_whole_in_the_gantt(figures):

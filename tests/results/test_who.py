@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rm_emulator
-from rm_emulator.results import report, who
+from rm_emulator.results import contest, report, who
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.summary import read_summary
 
@@ -107,4 +107,4 @@ def test_a_run_without_logs_says_so(hello, tmp_path):
 
 
 def test_labels_that_are_told_the_truth_do_not_count_where_there_are_others(hello):
-    assert who.contenders(read_summary(hello)) == ["fifo", "fair"]
+    assert contest.contenders(read_summary(hello)) == ["fifo", "fair"]

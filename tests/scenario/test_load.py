@@ -5,8 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rm_emulator.issues import InvalidInput
+from rm_emulator.scenario import schema
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import json_schema
 
@@ -28,9 +30,17 @@ def test_a_number_with_an_exponent_is_a_number(write: Write) -> None:
     assert (stage.tasks, stage.duration) == (1000, 1_000_000)
 
 
-def test_a_label_is_the_predictor_s_name_else_the_policy_s(write: Write) -> None:
+def test_a_label_left_out_is_the_policy_s_kind(write: Write) -> None:
     path = write(("label: sjf, ", ""))
-    assert [p.label for p in load(path).scenario.spec.policies] == ["fifo", "oracle"]
+    assert [p.label for p in load(path).scenario.spec.policies] == ["fifo", "sjf"]
+
+
+def test_memory_of_a_few_bytes_is_a_number_whose_unit_was_forgotten(write: Write) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        load(write(("memory: 4Gi", "memory: 4")))
+    assert "memory: 4 is less than a mebibyte (a number without unit is bytes), did you mean '4Gi' or '4Mi'?" in str(
+        refused.value
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,3 +249,25 @@ def test_the_json_schema_knows_policies_and_their_settings() -> None:
     assert '"const": "gs"' in text
     assert '"three_sigma"' in text
     assert "first_threshold_ms" in text
+
+
+@pytest.mark.parametrize(
+    ("policies", "labels"),
+    [
+        ("[{kind: fifo}, {kind: jockey, inner: {kind: fair}, predictor: {kind: oracle}}]", ["fifo", "jockey"]),
+        (
+            "[{kind: gs, predictor: {kind: slearn}}, {kind: gs, predictor: {kind: three_sigma}}]",
+            ["slearn", "three_sigma"],
+        ),
+        (
+            "[{kind: sjf, predictor: {kind: oracle}}, {kind: sjf, predictor: {kind: slearn}}]",
+            ["sjf-oracle", "sjf-slearn"],
+        ),
+        ("[{kind: fifo, label: sjf}, {kind: sjf, predictor: {kind: oracle}}]", ["sjf", "sjf-oracle"]),
+        ("[{kind: gs, predictor: {kind: oracle}}, {kind: fifo, label: 3sigma}]", ["oracle", "3sigma"]),
+    ],
+)
+def test_a_policy_without_label_is_called_by_its_kind_and_with_its_predictor_on_a_clash(
+    policies: str, labels: list[str]
+) -> None:
+    assert [policy["label"] for policy in schema._labelled(yaml.safe_load(policies))] == labels

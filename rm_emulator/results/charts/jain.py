@@ -9,7 +9,7 @@ from rm_emulator.results.chart import SHARING, Cells, Chart, Figure, register
 from rm_emulator.results.drawing import CURVE_POINTS, means, of_label, time_unit
 from rm_emulator.results.fairness import QueueShares
 from rm_emulator.results.metrics import Floats
-from rm_emulator.results.table import mean_over_seeds, number
+from rm_emulator.results.table import number
 
 
 @register(SHARING, order=30, wide=True, source="Jain, Chiu and Hawe 1984: index of fairness")
@@ -39,7 +39,7 @@ def jain(cells: Cells) -> Chart | None:
     for label in courses:
         for window_ms in fairness.WINDOWS_MS:
             key = f"jain_{window_ms // 1000}s"
-            figures = [mean_over_seeds(summary, label, "fairness", key, name) for name in ("mean", "worst")]
+            figures = [summary.mean(label, "fairness", key, name) for name in ("mean", "worst")]
             rows.append((label, f"{window_ms // 1000} s", *map(number, figures)))
     if not variants:
         return None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from rm_emulator.results.chart import PREDICTION, Cells, Chart, register
 from rm_emulator.results.drawing import hatched
-from rm_emulator.results.table import mean_over_seeds
 
 
 @register(PREDICTION, order=20, source="rm-emulator")
 def placement(cells: Cells) -> Chart | None:
     """Correct, over and under: where the estimates put wide jobs among the GS queues."""
     parts = {
-        label: [mean_over_seeds(cells.summary, label, "queue_placement", key) for key in ("correct", "over", "under")]
+        label: [cells.summary.mean(label, "queue_placement", key) for key in ("correct", "over", "under")]
         for label in cells.labels
     }
     shown = {label: [p or 0.0 for p in fractions] for label, fractions in parts.items() if fractions[0] is not None}

@@ -9,6 +9,7 @@ from typing import Any, Final
 from rm_emulator.issues import show_swept
 from rm_emulator.results import sweep
 from rm_emulator.results.chart import SWEEP, Cells, Chart, Figure, register
+from rm_emulator.results.contest import lowest
 from rm_emulator.results.drawing import colour, five_digits, in_words, line, note, through
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.sweep import Estimate
@@ -78,7 +79,7 @@ def best_label(cells: Cells) -> Chart | None:
         return None
     (across, xs), (up, ys) = summary.axes.items()
     names, speedups = sweep.names(summary.axes), _figures(summary).get(f"speedup over {summary.baseline}", {})
-    found = [(at, values, label) for at, (values, point) in enumerate(summary.points) if (label := sweep.best(point))]
+    found = [(at, values, label) for at, (values, point) in enumerate(summary.points) if (label := lowest(point))]
     size = max(18, min(46, 700 // max(len(xs), 1), 300 // max(len(ys), 1)))
     data: list[Figure] = []
     for index, label in enumerate(summary.labels):

@@ -13,7 +13,7 @@ from rm_emulator.results.chart import JOBS, SWEEP, Cells, Chart, register
 from rm_emulator.results.drawing import colour, over
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.sweep import Estimate
-from rm_emulator.results.table import mean_over_seeds, number
+from rm_emulator.results.table import number
 
 _FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
     "busyness": ("busyness",),
@@ -39,7 +39,7 @@ def thinking(cells: Cells) -> Chart | None:
     if not names or summary.axes:
         return None
     value = {
-        (label, name, what): mean_over_seeds(summary, label, "schedulers", name, *path)
+        (label, name, what): summary.mean(label, "schedulers", name, *path)
         for label in summary.labels
         for name in names
         for what, path in _FIGURES.items()
@@ -130,7 +130,7 @@ def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, di
         others = sweep.named(values, summary, across)
         for label in point.labels:
             for name in _names(point):
-                found = mean_over_seeds(point, label, "schedulers", name, *path)
+                found = point.mean(label, "schedulers", name, *path)
                 if found is not None:
                     scheduler = _COPY.sub("", name)
                     line = "; ".join([scheduler, *others, *([label] if len(point.labels) > 1 else [])])

@@ -7,7 +7,7 @@ import polars as pl
 from rm_emulator.results.chart import CLUSTER, Cells, Chart, Figure, register
 from rm_emulator.results.drawing import CURVE_POINTS, means, of_label, time_unit, trace
 from rm_emulator.results.metrics import whole_cluster
-from rm_emulator.results.table import mean_over_seeds, percent
+from rm_emulator.results.table import percent
 
 
 @register(CLUSTER, order=10, wide=True, source="rm-emulator")
@@ -50,7 +50,7 @@ def utilisation(cells: Cells) -> Chart | None:
         variants=variants,
         head=("label", *(f"{resource}, whole run" for resource in series)),
         rows=tuple(
-            (label, *(percent(mean_over_seeds(cells.summary, label, "utilisation", resource)) for resource in series))
+            (label, *(percent(cells.summary.mean(label, "utilisation", resource)) for resource in series))
             for label in cells.labels
         ),
         choose="resource",

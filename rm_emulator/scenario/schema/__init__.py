@@ -5,10 +5,10 @@ The models check the form; `rm_emulator.scenario.check` checks references betwee
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from rm_emulator.results.chart import charts
 from rm_emulator.scenario.schema.cluster import Cluster, InlineQueue
@@ -25,7 +25,7 @@ from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 
 API_VERSION: Final = "rm-emulator.io/v1alpha1"
-LABEL: Final = r"^[A-Za-z_][A-Za-z0-9_-]*$"
+LABEL: Final = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
 
 
 class Metadata(Block):
@@ -41,16 +41,35 @@ class PolicySpec(PolicyEntry):
     """A policy under a label, with its predictor and placer; its own settings stand inline."""
 
     label: Annotated[str, Field(pattern=LABEL, max_length=60)]
-    """Name in the results; the predictor's name, else the policy's, when left out, e.g. `mine`."""
+    """Name in the results; when left out the policy's kind, of `gs` its predictor's, and `POLICY-PREDICTOR` where two
+    policies of the scenario would have one name, e.g. `mine`.
+    """
 
-    @model_validator(mode="before")
-    @classmethod
-    def _labelled(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or "label" in data or "kind" not in data:
-            return data
-        predictor = data.get("predictor")
-        named = predictor.get("kind") if isinstance(predictor, Mapping) else None
-        return {"label": named or data["kind"], **data}
+
+def _labelled(policies: Sequence[Any]) -> Iterator[Any]:
+    """Policies with the labels that they get where none is written; entries that are no mapping stay as they are."""
+    usual = [_usual(policy) for policy in policies]
+    for at, (policy, label) in enumerate(zip(policies, usual, strict=True)):
+        if label is None or "label" in policy:
+            yield policy
+            continue
+        others = [*usual[:at], *usual[at + 1 :]]
+        clashes, predictor = label in others, _predictor(policy)
+        yield {"label": f"{policy['kind']}-{predictor}" if clashes and predictor else label, **policy}
+
+
+def _usual(policy: Any) -> str | None:
+    """The label as written, else the policy's kind; gs is named by its predictor, on which its whole order depends."""
+    if not isinstance(policy, Mapping) or "kind" not in policy:
+        return None
+    kind = policy["kind"]
+    return str(policy.get("label") or ((_predictor(policy) if kind == "gs" else None) or kind))
+
+
+def _predictor(policy: Mapping[str, Any]) -> str | None:
+    predictor = policy.get("predictor")
+    kind = predictor.get("kind") if isinstance(predictor, Mapping) else None
+    return kind if isinstance(kind, str) else None
 
 
 class Spec(Block):
@@ -70,7 +89,11 @@ class Spec(Block):
     """The tree of queues ([queues](queues.md)), e.g. `[{name: prod, weight: 3}, {name: dev}]`."""
     workload: AnyWorkload
     """The jobs: drawn, measured, recorded or written out, e.g. `{kind: synthetic, preset: 2sigma-like, jobs: 200}`."""
-    policies: Annotated[list[PolicySpec], Field(min_length=1)]
+    policies: Annotated[
+        list[PolicySpec],
+        BeforeValidator(lambda value: list(_labelled(value)) if isinstance(value, list) else value),
+        Field(min_length=1),
+    ]
     """The policies to compare, e.g. `[{kind: fifo}, {kind: fair}]`."""
     until: Interval | None = None
     """Time at which the run ends, even with jobs left; the end of the last batch job when left out, e.g. `1d`."""
@@ -78,6 +101,8 @@ class Spec(Block):
     """Copies of tasks; none when left out, e.g. `{max: 2}`."""
     baseline: str | None = None
     """Label to compare all others with; the first label when left out, e.g. `fifo`."""
+    headline: str | None = None
+    """Figure for which the scenario is meant, shown first in results; mean JCT when left out, e.g. `makespan_s`."""
     expect: list[str] = []
     """Assertions over summary.json, checked when all runs are done, e.g. `["fifo.jct_s.mean < 600"]`."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] | None = None

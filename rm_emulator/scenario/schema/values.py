@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self, TypeGuard
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -146,7 +147,20 @@ Rate = Annotated[
     WithJsonSchema({**_BYTES_SCHEMA, "$comment": "bytes per second"}),
 ]
 ResourceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$", max_length=300)]
-Quantities = Annotated[dict[ResourceName, Quantity], Field(min_length=1)]
+#: Memory below this many bytes is a number whose unit was forgotten.
+_LEAST_MEMORY: Final = 2**20
+
+
+def _with_units(amounts: dict[str, Any]) -> dict[str, Any]:
+    """Refuses memory of a few bytes: `memory: 4` would leave memory out of every decision."""
+    memory = amounts.get("memory")
+    if memory is not None and 0 < parse_quantity(memory) < _LEAST_MEMORY:
+        text = f"memory: {memory} is less than a mebibyte (a number without unit is bytes)"
+        raise mistake(text, f"did you mean '{memory}Gi' or '{memory}Mi'?")
+    return amounts
+
+
+Quantities = Annotated[dict[ResourceName, Quantity], Field(min_length=1), AfterValidator(_with_units)]
 Seeds = Annotated[
     list[int],
     BeforeValidator(read(parse_seeds)),
