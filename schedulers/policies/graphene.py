@@ -83,16 +83,13 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
     is not required.
 
     - `pScore`: dot product of the task's demand and the free room of the node, both as parts of the node; times
-      `remote` where
-    the task's input is on other nodes.
+      `remote` where the task's input is on other nodes.
     - `tpriScore`: 1 for the task that starts first in its job's plan, 1/n for the last of n tasks. The plan is the
-      job's own
-    schedule (BuildSchedule, docs/planning.md) on its part of the nodes: all nodes divided by the number of live jobs,
-    each node as large as the mean node. The plan is made when the job comes, and once more when the job's first
-    estimates come (from pilots, for example).
+      job's own schedule (BuildSchedule, docs/planning.md) on its part of the nodes: all nodes divided by the number of
+      live jobs, each node as large as the mean node. The plan is made when the job comes, and once more when the job's
+      first estimates come (from pilots, for example).
     - `srpt`: run time times demand, summed over the job's tasks that have yet to start. `eta` is `k` times the average
-      `pScore`
-    over the average `srpt`, both averages updated with every decision.
+      `pScore` over the average `srpt`, both averages updated with every decision.
 
     A job that cannot be planned or has no estimates goes by critical path, without estimates with all stages equally
     long; a job of which nothing is known counts with average work. Estimates are the predictor's, refined by the
