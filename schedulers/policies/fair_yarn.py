@@ -45,7 +45,7 @@ class FairYarn(YarnPolicy[FairScheduler], MindsQueues):
     | `min`, `max` | none | least and largest share, `[MB, vcores]` |
     | `max_am_share` | none | part of the queue's share for application masters; none: the policy's setting |
     | `ordering` | none | `fair` (memory), `drf` or `fifo`; none: `default_ordering` |
-    | `max_running_apps` | none | no effect: set `max_running` on the declared queue, as conversions of Hadoop's files do |
+    | `max_running_apps` | none | no effect; set `max_running` on the declared queue, as `convert hadoop` does |
 
     **Modelled:** fair shares down the tree with minima, maxima and weights; a single container per beat, or several;
     order by memory, by dominant share, or first come; limits on application masters; locality levels by missed
