@@ -91,8 +91,8 @@ class Posterior(Predictor):
             Literal["queued", "sure", "narrow", "held"],
             msgspec.Meta(
                 description="place of the other tasks while pilots run: the queue of history's estimate (queued; wide "
-                "jobs by the 99 % quantile), the same only where history is not unsure (sure), the same "
-                "only for narrow jobs (narrow), or held back (held, as in SLearn)"
+                "jobs by the 99 % quantile), the same only where history is not unsure (sure), the "
+                "latter only for narrow jobs (narrow), or held back (held, as in SLearn)"
             ),
         ] = "narrow"
         narrow: Annotated[
