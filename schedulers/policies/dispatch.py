@@ -21,10 +21,11 @@ class RuledDispatch(Dispatch, NeedsEstimates):
     many? This policy lets a simple rule answer the question. Learned policies are taught by such rules and compared
     with them in the same form. Rules other than `fair` and `random` need a predictor.
 
-    **On clusters with executors** the question comes when the first executor of a stage without tasks to start is
-    free, about all executors of the stage at once. Each executor follows its promise when its task ends. An executor
-    may go to a stage not open yet, if all tasks of the earlier stages are started or promised, and waits there. A
-    promise to a stage that has run out of tasks by then is void, and the question is asked again.
+    **On clusters with executors** the question comes when there is room for new executors, when executors of a job
+    have nothing to do, and when the first executor of a stage without tasks to start is free; then about all executors
+    of the stage at once. Each executor follows its promise when its task ends. An executor may go to a stage not open
+    yet, if all tasks of the earlier stages are started or promised, and waits there. A promise to a stage that has run
+    out of tasks by then is void, and the question is asked again.
 
     **Where a container ends with its task** a stage has a number of slots: while tasks wait in the stage, the next
     task gets the room of the ended task. When the stage is out of tasks, the room of all its containers is given at
