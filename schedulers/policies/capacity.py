@@ -49,7 +49,7 @@ class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 @policies.register("capacity", source="Hadoop 3.3 CapacityScheduler; checked against real runs (yarn-sls-measured)")
 class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
-    """Queues in order of used over guaranteed capacity, applications in order, within limits of queues and users.
+    """Serves the queue with the least use of its capacity, in it the first application within all limits.
 
     The policy follows the classes of Hadoop 3.3's CapacityScheduler method by method: the loop of a node's heartbeat,
     parent and leaf queues, the allocator of an application on a node, limits of users, the preemption monitor. It was

@@ -46,7 +46,7 @@ class Standing(msgspec.Struct):
 
 @policies.register("jockey", source="Jockey (EuroSys'12), section 4")
 class Jockey(Around, NeedsEstimates, Rehearses):
-    """Gives each job with a deadline the containers needed to be done in time; another policy says the rest.
+    """Gives each job with a deadline the containers needed to be done in time; another policy serves the rest.
 
     A job with a deadline (`deadline: 20m` of a written-out job; `spec.deadline` of a DagJob) is rehearsed: played
     forward on estimates to learn how its remaining time depends on progress and containers. Jobs below their

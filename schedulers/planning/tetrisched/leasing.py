@@ -67,7 +67,7 @@ class LeaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     search: Annotated[
         Literal["together", "one_by_one"],
         msgspec.Meta(
-            description="search: a single plan for all jobs (together), or greedily in order of submission (one_by_one)"
+            description="scope of a plan: all jobs (together), or job by job in order of submission (one_by_one)"
         ),
     ] = "together"
 
