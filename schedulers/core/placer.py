@@ -48,7 +48,9 @@ class Tied(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     tie: Annotated[
         Literal["joined", "random"],
-        msgspec.Meta(description="among equal scores: the node that joined first, or a seeded random order of nodes"),
+        msgspec.Meta(
+            description="order of nodes with equal scores: the node that joined first, or a seeded random order"
+        ),
     ] = "joined"
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Tie = Literal["submit", "id", "random"]
 TieSetting = Annotated[
     Tie,
-    msgspec.Meta(description="who goes first among equals: earlier submission, smaller id, or a seeded random order"),
+    msgspec.Meta(description="order of jobs with equal keys: earlier submission, smaller id, or a seeded random order"),
 ]
 
 

@@ -13,7 +13,9 @@ import msgspec
 
 Indicator = Annotated[
     Literal["totalworkWithQ", "totalwork", "vertexfrac", "cp", "minstage", "minstage_inf"],
-    msgspec.Meta(description="how far a job is, from 0 to 1, by how much of each stage is done (Jockey's names)"),
+    msgspec.Meta(
+        description="measure of a job's progress, from 0 to 1, by the finished part of each stage (Jockey's names)"
+    ),
 ]
 
 

@@ -25,7 +25,7 @@ from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState, StageState
 
 Inside = Annotated[
-    dict[str, Any], msgspec.Meta(description="the policy that says who is served: {kind: NAME, settings}")
+    dict[str, Any], msgspec.Meta(description="policy that orders the jobs otherwise: {kind: NAME, settings}")
 ]
 
 

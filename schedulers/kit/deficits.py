@@ -26,17 +26,18 @@ from schedulers.kit.parties import DIGITS
 
 Level = Annotated[
     Literal["queue", "job"],
-    msgspec.Meta(description="whose deficits are counted: leaf queues, or jobs, with their parts by all weights"),
+    msgspec.Meta(description="holders of deficits: leaf queues, or jobs, each with a share by all weights"),
 ]
 Factor = Annotated[
     Literal["slot", "drf"],
-    msgspec.Meta(description="what a task counts in deficits: 1, or its dominant share of the cluster"),
+    msgspec.Meta(description="amount of a task in deficits: its dominant share of the cluster (drf), or 1 (slot)"),
 ]
 Kappa = Annotated[
     float,
     msgspec.Meta(
         ge=0,
-        description="how unfair it may get, as a part of the cluster: who is owed as much goes first; 0: always fair",
+        description="deficit, as a part of the cluster, at which a queue or job goes before the policy's "
+        "order; larger: less fair, 0: always fair",
     ),
 ]
 

@@ -38,24 +38,49 @@ class HistoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """How history is kept and asked."""
 
     features: Annotated[
-        tuple[Feature, ...], msgspec.Meta(description="what makes a past job similar: one value in common")
+        tuple[Feature, ...],
+        msgspec.Meta(description="features of a job: a past job with a common value is similar (SLearn 4.2)"),
     ] = FEATURES
     window_days: Annotated[
-        int, msgspec.Meta(ge=1, description="whole days before today that count (the paper tries 3, 7 and 14)")
+        int,
+        msgspec.Meta(
+            ge=1,
+            description="number of whole days before today that count; larger: more history, slower to forget "
+            "(SLearn 4.2 tries 3, 7, 14: 14 is best for 2Sigma, 3 for Google)",
+        ),
     ] = 14
-    bins: Annotated[int, msgspec.Meta(ge=2, description="bins of a histogram")] = 80
+    bins: Annotated[
+        int, msgspec.Meta(ge=2, description="number of bins of a histogram; larger: a finer distribution (3Sigma)")
+    ] = 80
     min_observations: Annotated[
-        int, msgspec.Meta(ge=2, description="run times that a feature value needs before it may speak")
+        int,
+        msgspec.Meta(
+            ge=2,
+            description="number of run times before a feature value gives estimates; a single run time has no "
+            "error to judge by (ours)",
+        ),
     ] = 2
     decay_alpha: Annotated[
-        float, msgspec.Meta(gt=0, le=1, description="weight of the newest run time in the decayed average")
+        float,
+        msgspec.Meta(
+            gt=0,
+            le=1,
+            description="weight of the newest run time in the decayed average; larger: faster to forget (3Sigma)",
+        ),
     ] = 0.6
-    recent: Annotated[int, msgspec.Meta(ge=1, description="run times in the average of the most recent ones")] = 20
-    default_task_ms: Annotated[int, msgspec.Meta(ge=1, description="estimate while there is no history at all")] = (
+    recent: Annotated[
+        int, msgspec.Meta(ge=1, description="number of run times in the average of the most recent run times (3Sigma)")
+    ] = 20
+    default_task_ms: Annotated[int, msgspec.Meta(ge=1, description="estimate without any history, in ms (ours)")] = (
         60_000
     )
     max_values: Annotated[
-        int, msgspec.Meta(ge=1, description="feature values kept; beyond, the longest unheard-of is forgotten")
+        int,
+        msgspec.Meta(
+            ge=1,
+            description="limit on feature values, which bounds memory; beyond, the value unseen for the longest "
+            "time is forgotten (ours)",
+        ),
     ] = 100_000
 
 
@@ -410,9 +435,11 @@ class HistoryPredictor(Predictor, ABC):
         """Settings: history, and the bypass of thin jobs (3SigmaTL)."""
 
         thin_bypass: Annotated[
-            bool, msgspec.Meta(description="thin jobs skip estimation and go first, as in SLearn (3SigmaTL)")
+            bool, msgspec.Meta(description="thin jobs skip estimation and go first: 3SigmaTL (SLearn 5.1.3)")
         ] = False
-        thin_limit: Annotated[int, msgspec.Meta(ge=0, description="a job narrower than this is thin")] = 3
+        thin_limit: Annotated[
+            int, msgspec.Meta(ge=0, description="number of tasks below which a job is thin, for `thin_bypass`")
+        ] = 3
 
     params: Params
     per_stage = False

@@ -15,12 +15,28 @@ from schedulers.kit.ordered import Order
 class LevelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Thresholds and weights; the defaults are the paper's (section 5.1 and its appendix)."""
 
-    queues: Annotated[int, msgspec.Meta(ge=1, le=50, description="number of priority queues")] = 10
+    queues: Annotated[
+        int, msgspec.Meta(ge=1, le=50, description="number of priority queues; the last queue has no upper bound")
+    ] = 10
     first_threshold_ms: Annotated[
-        float, msgspec.Meta(gt=0, description="upper bound of the first queue: total work in task milliseconds")
+        float,
+        msgspec.Meta(
+            gt=0,
+            description="upper bound of the first queue, total work in task ms; larger: more jobs share the first "
+            "queue",
+        ),
     ] = 1e6
-    growth: Annotated[float, msgspec.Meta(gt=1, description="each queue's upper bound over the one before")] = 10.0
-    weight_decay: Annotated[float, msgspec.Meta(ge=1, description="each queue's weight under the one before")] = 10.0
+    growth: Annotated[
+        float, msgspec.Meta(gt=1, description="ratio of each queue's upper bound to the bound of the queue before")
+    ] = 10.0
+    weight_decay: Annotated[
+        float,
+        msgspec.Meta(
+            ge=1,
+            description="ratio of each queue's weight to the weight of the queue after; larger: a stronger "
+            "preference for short jobs",
+        ),
+    ] = 10.0
 
 
 class Levels:

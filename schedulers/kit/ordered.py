@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 Key = tuple[Any, ...]
 Measure = Annotated[
     Literal["dominant", "slots"],
-    msgspec.Meta(description="what a job holds: its dominant share of the cluster, or its containers"),
+    msgspec.Meta(
+        description="measure of a job's use: its dominant share of the cluster, or its number of containers (slots)"
+    ),
 ]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Inside = Annotated[
     Literal["fair", "fifo"],
     msgspec.Meta(
-        description="which of its jobs a queue or user serves first: the one with the lowest share, or first come"
+        description="order of jobs inside a queue or user: the lowest share first, or the first submission first"
     ),
 ]
 #: Digits of a share that count: equal shares must be equal however they were added up.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Length = Annotated[
     Literal["task", "work"],
-    msgspec.Meta(description="what a stage adds to a path: the time of one of its tasks, or of all of them"),
+    msgspec.Meta(description="length of a stage on a path: run time of a single task, or the work of all its tasks"),
 ]
 
 

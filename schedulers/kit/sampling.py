@@ -24,32 +24,61 @@ _ROUND: Final = {"ceil": math.ceil, "floor": math.floor, "nearest": lambda x: ma
 
 
 ThinLimit = Annotated[
-    int, msgspec.Meta(ge=0, description="jobs narrower than this are thin: not sampled (0: none is thin)")
+    int,
+    msgspec.Meta(
+        ge=0, description="number of tasks below which a job is thin and not sampled; 0: no job is thin (SLearn 5.1.2)"
+    ),
 ]
 FixedPercent = Annotated[
     Annotated[float, msgspec.Meta(gt=0, le=100)] | None,
-    msgspec.Meta(description="percent of the tasks that are pilots, instead of adapting it"),
+    msgspec.Meta(
+        description="fixed part of pilots among the tasks, in %; larger: better estimates, later; none: "
+        "adapted (SLearn, table 6)"
+    ),
 ]
 BootstrapPercent = Annotated[
     tuple[int, int, int],
-    msgspec.Meta(description="middle, lower and higher percent, tried in this order, `score_window` jobs each"),
+    msgspec.Meta(
+        description="middle, lower and higher part of pilots, in %, each tried for `score_window` jobs in "
+        "this order (SLearn, figure 4; its text says 2, 3, 4)"
+    ),
 ]
 ExplorePercent = Annotated[
-    tuple[int, int], msgspec.Meta(description="percents tried when lower or higher clearly beats the middle")
+    tuple[int, int],
+    msgspec.Meta(
+        description="parts of pilots, in %, tried when the lower or the higher part clearly beats the middle "
+        "(SLearn, figure 4)"
+    ),
 ]
-GainMargin = Annotated[float, msgspec.Meta(ge=1, description="how many times better than the middle that has to be")]
+GainMargin = Annotated[
+    float, msgspec.Meta(ge=1, description="ratio by which a part has to beat the middle (SLearn, figure 4)")
+]
 ScoreWindow = Annotated[
-    int, msgspec.Meta(ge=1, description="T: finished jobs that a percent is judged by (the newest ones)")
+    int,
+    msgspec.Meta(
+        ge=1,
+        description="number of newest finished jobs by which a part is judged; larger: slower to adapt (T of "
+        "SLearn 5.1.2)",
+    ),
 ]
 RoundPilots = Annotated[
-    Rounding, msgspec.Meta(description="percent times tasks to a whole number of pilots, at least 1")
+    Rounding,
+    msgspec.Meta(
+        description="rounding to a whole number of pilots, at least 1 (ours: the paper gives max(1, 0.03 S) only)"
+    ),
 ]
 JctNorm = Annotated[
     Literal["longest_task", "total_work"],
-    msgspec.Meta(description="what a job's completion time is divided by before percents are compared"),
+    msgspec.Meta(
+        description="divisor of completion times in the comparison of parts: the longest task or the total "
+        "work (ours: two readings of the paper's job runtime)"
+    ),
 ]
 Estimator = Annotated[
-    Literal["mean", "median"], msgspec.Meta(description="of the pilots' run times: what a task is said to take")
+    Literal["mean", "median"],
+    msgspec.Meta(
+        description="estimate from the pilots' run times: mean (SLearn 5.1.2), or median, the paper's alternative"
+    ),
 ]
 
 

@@ -19,8 +19,35 @@ if TYPE_CHECKING:
 class Deft(Assigner):
     """Assigns each task, in the policy's order, to the node with its first end; the task waits in the node's line.
 
-    By estimates, speeds and transfers; with copies on, with at most one copy of a parent made there first, if the task
-    ends sooner thereby. Ties: no copy, the lowest parent, the node that joined first.
+    On different machines a task may end sooner by waiting for a fast node than by starting on a slow node. The end is
+    computed from estimates, node speeds or times by node, and transfers over links (LACHESIS, equations 9 to 11). A
+    waiting job says: "assigned to node n3, 2 before it, expected to start at 12.3 s".
+
+    **Order.** The order is the policy's: `fifo`, `sjf`, `srpt`, `hrrn`, `rank_up`, `rank_down`, `cp`, `bfs`, `sjf_cp`,
+    `lachesis`. Policies whose order depends on the tasks already started (`fair`, `drf`, `gs`, ...) are refused. So
+    are clusters with executors and `reserve_after`: a line keeps its place by itself.
+
+    **Time of assignment.** With `ahead: true` a task is assigned as soon as all its parents are assigned, so a job is
+    laid out whole when it comes, behind all earlier work. With `ahead: false` a task is assigned once its parents have
+    finished, and a later job may pass an earlier job between its stages. The paper allows both readings; for a single
+    job known in advance the first reading is its plan. In cycles (`events`, `kubernetes`) all jobs of an instant are
+    laid out together; where nodes beat, each job as the scheduler hears of it.
+
+    **Room.** Earlier tasks of a line keep their room. Where a node takes several tasks at once, a task may start
+    beside earlier tasks that wait for their parents, if by estimates the earlier tasks still find room at their start.
+    A task is put where there is room from then on; idle stretches between other tasks are not filled.
+
+    **Wrong estimates.** A task whose expected start has passed moves to a node without a line, once its end there is
+    sooner. A task that runs longer than expected is expected to take as much again as it is over. Lines are made anew
+    for a failed task and the tasks below it, for a lost node, for a job with a changed estimated size, and for all
+    jobs when a node comes, changes or drains. A task without an estimate counts as a minute at speed 1.
+
+    **Copies.** With `copies: {max: 2}` in the scenario, a node may first run a parent of its task once more, if the
+    task then ends sooner than on any other node and by any transfer. Ties: no copy, the lowest parent, the node that
+    joined first. A copy is left out if by then the data would be there sooner. In its own line a copy may start before
+    the original task, which then becomes the copy.
+
+    A gang starts when the turns of all its tasks have come, on any nodes with room.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -29,7 +56,8 @@ class Deft(Assigner):
         ahead: Annotated[
             bool,
             msgspec.Meta(
-                description="a task is assigned as soon as its parents are; false: only once these have finished"
+                description="time of assignment: true: as soon as all parents are assigned, false: once all parents "
+                "have finished"
             ),
         ] = True
 

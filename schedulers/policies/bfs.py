@@ -12,7 +12,11 @@ from schedulers.kit.paths import breadth_first
 
 @policies.register("bfs", source="Graphene (OSDI'16), baseline BFS: Tez over the order of one Capacity Scheduler queue")
 class BreadthFirst(Ordered):
-    """Serves jobs in order of submission, inside a job the stages with the fewest stages before them first."""
+    """Serves jobs in order of submission, inside a job the stages with the fewest stages before them first.
+
+    The policy needs no estimates. The order is Graphene's baseline BFS: Tez over the order of a single queue of the
+    Capacity Scheduler.
+    """
 
     bundles = True
     ahead = True

@@ -17,7 +17,14 @@ from schedulers.kit.deficits import Balance, Factor, Kappa, Level
 class Bounded(Around):
     """Serves by another policy, as long as no queue or job is owed too much; then the queue or job goes first.
 
-    A queue or job without a fitting task loses nothing meanwhile: the next in debt is asked, and at last everybody.
+    A deficit is the amount by which a queue or job got less than its share by weight, among the queues or jobs with
+    something to start; deficits sum to 0. While all deficits are below `kappa` times the cluster, the other policy
+    decides, as in `{kind: bounded, policy: {kind: sjf}, kappa: 0.1}`. A queue or job without a fitting task keeps its
+    deficit: the next in debt is asked, and at last everybody.
+
+    The predictor stands beside `bounded`, not inside `policy`. Refused inside are `delay` and the YARN policies,
+    because they count the offers they pass up, and the policies with a period of their own: `tetrisched`, `alsched`,
+    `jockey`.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

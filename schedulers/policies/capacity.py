@@ -49,10 +49,60 @@ class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 @policies.register("capacity", source="Hadoop 3.3 CapacityScheduler; checked against real runs (yarn-sls-measured)")
 class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
-    """Queues in order of used over guaranteed capacity, applications in order, within limits of queues and users.
+    """Serves the queue with the least use of its capacity, in it the first application within all limits.
 
-    A queue without settings of its own has its guaranteed capacity, or a capacity by its weight among its siblings from
-    the part guaranteed to nobody; its maximum is its `max`, in its largest share.
+    The policy follows the classes of Hadoop 3.3's CapacityScheduler method by method: the loop of a node's heartbeat,
+    parent and leaf queues, the allocator of an application on a node, limits of users, the preemption monitor. It was
+    checked against real runs (docs/hadoop.md). The policy needs a tree of queues with capacities, and no estimates;
+    clusters with executors are refused.
+
+    **Queues.** `queues` has settings by path: the names from `root` down, so a queue `x` declared with `parent: a` is
+    `root.a.x`. A path without a queue is a mistake of the scenario. A queue without settings of its own has its
+    guaranteed capacity, or a capacity by its weight among its siblings from the part guaranteed to nobody; its maximum
+    is its `max`, in its largest share.
+
+    | setting of a queue | default | meaning |
+    | --- | --- | --- |
+    | `capacity` | none | guaranteed part of the parent, in %; none: the declared `guaranteed`, else by weight |
+    | `maximum_capacity` | none | largest part of the parent's capacity, in %; none: the queue's `max`, else 100 |
+    | `user_limit_factor` | 1 | largest use of a single user, as a multiple of the queue's capacity |
+    | `minimum_user_limit_percent` | 100 | smallest part of the queue that a user may claim beside other users, in % |
+    | `maximum_am_resource_percent` | none | part of the queue for application masters; none: the policy's setting |
+    | `ordering` | `fifo` | order of applications: `fifo` or `fair` |
+    | `child_ordering` | `utilization` | order of child queues: `utilization` or `priority-utilization` |
+    | `priority` | 0 | priority among siblings, for `priority-utilization` |
+    | `preemptible` | none | whether the monitor may take containers of the queue; none: the declared queue's value |
+
+    **Preemption.** `preemption` has `enabled` (false), `period_ms` (3000), `max_wait_before_kill_ms` (15000),
+    `total_per_round` (0.1), `max_ignored_over_capacity` (0.1) and `natural_termination_factor` (0.2), as
+    `yarn.resourcemanager.monitor.capacity.preemption.*` in Hadoop. The Kubernetes operator stops no pods and refuses
+    `preemption`.
+
+    **Modelled:** capacities and maximum capacities, also of inner queues; limits of users; limits on application
+    masters, of the queue and of the user; locality delay for nodes and racks; a single container far from its input
+    per beat; reservations, and the search of other nodes during a reservation; FIFO and fair order inside a queue;
+    priorities of queues; preemption between queues, with marks, waiting time, budget per round, dead zone and natural
+    termination.
+
+    **Surprising, and as in Hadoop:**
+
+    - A user with `user_limit_factor: 1` stops a single container above the queue's capacity, even in an empty cluster.
+    - An ask at the head of a queue, too large for the rest of the queue, holds up the applications behind it.
+    - With `calculator: default` (the default of Hadoop, not of this policy) CPU limits nothing.
+    - Shares are computed in floats of 32 bits and cut off: 70 % of 100 GB is 71679 MB.
+    - The monitor takes whole containers. A queue with a guarantee of half a container gets a container, loses it, and
+      gets it again, as long as another queue waits. Make guarantees a whole number of containers.
+
+    No setting switches these off. With `minimum_allocation`, containers are multiples of it and CPU counts in whole
+    vcores, as in YARN; without it, sizes are taken as asked for, in thousandths of a core. Like YARN, the policy gives
+    few containers at each beat and reserves nodes, so a task may wait beside a free node. In cycles (`events`,
+    `kubernetes`) a cycle stands for beats of every node with room. Limits that only the core keeps (such as
+    `per_user.limit`) are not planned for; a task refused by the core is set aside for the beat and holds up nobody.
+
+    **Not modelled:** asynchronous scheduling, node labels, placement constraints, lazy and intra-queue preemption,
+    queue mappings, queues created on demand, absolute resources as capacities, size-based weight in fair order.
+    Reservations always look on (`reservations-continue-look-all-nodes`) and the rack's delay always resets in full
+    (`rack-locality-full-reset`): Hadoop's defaults.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,37 +110,76 @@ class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
 
         queues: Annotated[
             Mapping[str, CapacityQueueSettings],
-            msgspec.Meta(description="settings by the queue's path, such as root.a"),
+            msgspec.Meta(description="settings of queues by path, such as root.a"),
         ] = {}
         node_locality_delay: Annotated[
-            int, msgspec.Meta(description="opportunities an application passes up for a node with its input")
+            int,
+            msgspec.Meta(
+                description="number of opportunities that an application passes up for a node with its input "
+                "(node-locality-delay); larger: more local tasks, longer waits"
+            ),
         ] = 40
         rack_locality_additional_delay: Annotated[
-            int, msgspec.Meta(description="and how many more for their rack; -1: by its open asks")
+            int,
+            msgspec.Meta(
+                description="number of further opportunities passed up for the input's rack "
+                "(rack-locality-additional-delay); -1: by the application's open asks"
+            ),
         ] = -1
         maximum_offswitch_assignments: Annotated[
-            int, msgspec.Meta(description="containers far from their input per beat, -1: no limit")
+            int,
+            msgspec.Meta(
+                description="limit on containers far from their input per beat "
+                "(per-node-heartbeat.maximum-offswitch-assignments); -1: none"
+            ),
         ] = 1
-        multiple_assignments: Annotated[bool, msgspec.Meta(description="more than one container per beat")] = True
-        maximum_container_assignments: Annotated[int, msgspec.Meta(description="per beat, -1: no limit")] = 100
+        multiple_assignments: Annotated[
+            bool,
+            msgspec.Meta(
+                description="several containers per beat (per-node-heartbeat.multiple-assignments-enabled); false: a "
+                "single container"
+            ),
+        ] = True
+        maximum_container_assignments: Annotated[
+            int,
+            msgspec.Meta(
+                description="limit on containers per beat (per-node-heartbeat.maximum-container-assignments); -1: none"
+            ),
+        ] = 100
         maximum_am_resource_percent: Annotated[
-            Fraction, msgspec.Meta(description="part of a queue that application masters may hold")
+            Fraction,
+            msgspec.Meta(
+                description="largest part of a queue for application masters (maximum-am-resource-percent); larger: "
+                "more applications at once"
+            ),
         ] = 0.1
         minimum_allocation: Annotated[
             tuple[int, ...] | None,
             msgspec.Meta(
-                description="[MB, vcores] of the smallest container, and their step; none: sizes as asked for"
+                description="smallest container and step of sizes, [MB, vcores] "
+                "(yarn.scheduler.minimum-allocation-*); none: sizes as asked for"
             ),
         ] = None
         maximum_allocation: Annotated[
-            tuple[int, ...] | None, msgspec.Meta(description="[MB, vcores] of the largest container")
+            tuple[int, ...] | None,
+            msgspec.Meta(
+                description="largest container, [MB, vcores] (yarn.scheduler.maximum-allocation-*); none: no limit"
+            ),
         ] = None
         calculator: Annotated[
-            Literal["dominant", "default"], msgspec.Meta(description="default: memory alone counts")
+            Literal["dominant", "default"],
+            msgspec.Meta(
+                description="resources that count (resource-calculator): memory and CPU (dominant), or memory alone "
+                "(default)"
+            ),
         ] = "dominant"
-        preemption: Annotated[Preemption, msgspec.Meta(description="the monitor that kills what is above capacity")] = (
-            Preemption()
-        )
+        preemption: Annotated[
+            Preemption,
+            msgspec.Meta(
+                description="monitor that takes containers of queues above their capacity "
+                "(yarn.resourcemanager.monitor.capacity.preemption.*)"
+            ),
+        ] = Preemption()
 
     params: Params
 

@@ -24,7 +24,10 @@ class CappedShortestJob(Partitioned, NeedsEstimates):
     """As `sjf_cp`, but a job is served first only up to containers x (total work / 500 s) ^ growth, at least 1.
 
     Room left by jobs below their number goes to the others in the same order. Jobs without an estimate come last and
-    count as a job of 500 s. Executors stay with their job until the job has nothing more to start.
+    count as a job of 500 s. The policy needs a predictor.
+
+    On clusters with executors, executors stay with their job until the job has nothing more to start, also while the
+    job waits for a stage to end. Executors beyond all numbers are given away in the order of jobs.
     """
 
     bundles = True
@@ -33,10 +36,20 @@ class CappedShortestJob(Partitioned, NeedsEstimates):
         """Settings."""
 
         containers: Annotated[
-            float, msgspec.Meta(gt=0, description="containers that a job of 500 s of task time is served first up to")
+            float,
+            msgspec.Meta(
+                gt=0,
+                description="number of containers up to which a job with 500 s of task time is served first; larger: "
+                "wider jobs",
+            ),
         ] = 8.0
         growth: Annotated[
-            float, msgspec.Meta(ge=0, le=10, description="how that number grows with the work; 0: the same for all")
+            float,
+            msgspec.Meta(
+                ge=0,
+                le=10,
+                description="exponent of the number of containers over the job's work; 0: the same number for all jobs",
+            ),
         ] = 0.75
         length: Length = "task"
         tie: TieSetting = "submit"

@@ -17,7 +17,8 @@ from schedulers.kit.paths import Length, critical_first
 class CriticalPath(Ordered, NeedsEstimates):
     """Serves jobs in order of submission, inside a job the stage with the longest estimated path to the output first.
 
-    A stage without an estimate adds nothing to a path.
+    The setting `length` says how long a stage is on a path. A stage without an estimate adds nothing to a path. The
+    policy needs a predictor.
     """
 
     bundles = True

@@ -57,8 +57,17 @@ class _Found(NamedTuple):
 class Delay(ByShare, OneTaskEach):
     """Fair sharing; a job passes up nodes without its input for some offers or some time, then takes any.
 
-    A launch on a node with the input makes the job wait anew, a launch in its rack only for the rack (section 4.1). A
-    task without input on any node, and a gang, starts at once. An opportunity is a node on offer with room for the job.
+    Jobs go in the order of `fair`: least held per unit of weight first. A job without input on the node on offer keeps
+    its place, and the next job gets the room.
+
+    A launch on a node with the input makes the job wait anew; a launch in its rack renews only the wait for the rack
+    (section 4.1); after a launch elsewhere the job takes any node until it meets its input again. A task without input
+    on any node, and a gang, starts at once. An opportunity is a node on offer with room for the job: a heartbeat, or
+    each such node of a cycle. Where racks are not known there is no wait for a rack.
+
+    The policy needs input on nodes (`data` of the workload, or `hosts` of a stage), and no estimates. Clusters with
+    executors are refused. On Kubernetes nothing says where input is, so `delay` decides as `fair` there. docs/delay.md
+    shows how to choose the wait.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -66,29 +75,43 @@ class Delay(ByShare, OneTaskEach):
 
         form: Annotated[
             Literal["count", "time"],
-            msgspec.Meta(description="what the wait is measured in: opportunities passed up, or time"),
+            msgspec.Meta(description="unit of the wait: opportunities passed up (count), or time"),
         ] = "count"
         locality: Annotated[
             float,
             msgspec.Meta(
-                ge=0, lt=1, description="count: share of tasks to run where their input is; gives skips not set"
+                ge=0,
+                lt=1,
+                description="with count: share of tasks that shall run where their input is, from which skips without "
+                "a value are computed; larger: longer waits",
             ),
         ] = 0.95
         node_skips: Annotated[
-            Skips | None, msgspec.Meta(description="count: opportunities passed up for a node with the input")
+            Skips | None,
+            msgspec.Meta(
+                description="with count: number of opportunities passed up for a node with the input; none: computed "
+                "from `locality`"
+            ),
         ] = None
         rack_skips: Annotated[
-            Skips | None, msgspec.Meta(description="count: so many more for its rack, where racks are known")
+            Skips | None,
+            msgspec.Meta(
+                description="with count: number of further opportunities passed up for the input's rack, where racks "
+                "are known; none: computed from `locality`"
+            ),
         ] = None
-        node_wait_s: Annotated[Seconds, msgspec.Meta(description="time: wait for a node with the input")] = 3.0
+        node_wait_s: Annotated[Seconds, msgspec.Meta(description="with time: wait for a node with the input, in s")] = (
+            3.0
+        )
         rack_wait_s: Annotated[
-            Seconds, msgspec.Meta(description="time: so much longer for its rack, where racks are known")
+            Seconds,
+            msgspec.Meta(description="with time: further wait for the input's rack, in s, where racks are known"),
         ] = 3.0
         reset: Annotated[
             Literal["always", "unrefused"],
             msgspec.Meta(
-                description="which starts at the input begin the wait anew: all (the paper), "
-                "or those before which nothing was passed up (Spark 3.1)"
+                description="starts at the input that begin the wait anew: all (the paper), or only starts without a "
+                "pass-up since the last one (Spark 3.1)"
             ),
         ] = "always"
         measure: Measure = "dominant"

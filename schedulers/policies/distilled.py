@@ -29,7 +29,20 @@ class _Choice(NamedTuple):
     source="Decima (SIGCOMM'19), section 5.2, its action; Hu et al. (arXiv 2405.19131), trees; distilled here",
 )
 class Distilled(Dispatch):
-    """Decision trees, distilled from `decima`, choose the next stage, and how many executors its job may have."""
+    """Decision trees, distilled from `decima`, choose the next stage, and how many executors its job may have.
+
+    The first tree scores jobs, the second tree the stages of the chosen job, the third tree gives the limit on the
+    job's executors. People can read and patch the trees: the file `schedulers/learned/trained/distilled.yaml` has
+    nested questions about seconds, tasks and executors, with the meaning of each in front. The policy decides better
+    with a predictor.
+
+    While trees decided, the network was asked about the same states, and the next trees were fitted to its answers (Hu
+    et al., arXiv 2405.19131; DAgger). docs/results-learned.md says how near the trees come to the network.
+
+    `explain` names the answers that led to the choice: "own; open and path > 0.63: stage s2; size <= 300: limit 5". To
+    patch the trees, copy the file, change a number or cut a branch, and put the copy among the plug-ins: `{kind:
+    distilled, tree: mine}`. `rm-emulator train distilled` makes new trees after other weights (docs/learning.md).
+    """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
@@ -37,7 +50,8 @@ class Distilled(Dispatch):
         tree: Annotated[
             str,
             msgspec.Meta(
-                description="`distilled`, or the name of a file of trees among the plug-ins without its ending"
+                description="name of the trees: `distilled` ships; others are files of trees among the plug-ins, "
+                "named without their ending"
             ),
         ] = "distilled"
 

@@ -20,9 +20,11 @@ from schedulers.kit.parties import DIGITS, Inside, Parties, Party, fill, over_sh
 class Drf(Policy, MindsQueues):
     """Serves the queue, user or job with the lowest dominant share per unit of weight, as long as anything fits.
 
-    Progressive filling, task by task (section 4.2): a party without a fitting task is passed over and the others go on,
-    on the resources left. Of a tree of queues the leaves share, each with its part of the whole by the weights on its
-    way up: the collapsed hierarchy, with faults mended by `hdrf`.
+    Progressive filling goes task by task (section 4.2): a party without a fitting task is passed over, and the others
+    go on with the resources left. The policy needs no estimates; `level: queue` needs queues with weights.
+
+    Of a tree of queues the leaves share, each with the product of its parts on the way up: the collapsed hierarchy. A
+    group of leaves can get less than its part of the cluster in this way; `hdrf` mends this fault.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -30,7 +32,10 @@ class Drf(Policy, MindsQueues):
 
         level: Annotated[
             Literal["queue", "user", "job"],
-            msgspec.Meta(description="who shares: leaf queues by their weights, users equally, or jobs by theirs"),
+            msgspec.Meta(
+                description="parties of the sharing: leaf queues by their weights, users with equal shares, or jobs "
+                "by their weights"
+            ),
         ] = "queue"
         inside: Inside = "fair"
         tie: TieSetting = "submit"

@@ -16,8 +16,13 @@ from schedulers.kit.ordered import ByShare, Key, Measure, place_by_share
 class Fair(ByShare):
     """Serves the job with the least in use, by slots or by dominant share, per unit of weight.
 
-    An executor that becomes idle stays with its job while the job holds no more than its equal part of all executors
-    and has a task for the executor. (Decima's released dynamic partition also waits: `weighted_fair` with alpha 0.)
+    The policy needs no estimates. Jobs share the cluster whatever their queues; for shares between queues see `drf`
+    and `hdrf`.
+
+    On clusters with executors, an executor that becomes idle stays with its job while the job holds no more than its
+    equal part of all executors and has a task for the executor; otherwise the executor serves another job. The policy
+    holds no executor for later stages. (Decima's released dynamic partition also waits: `weighted_fair` with `alpha:
+    0`.)
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -32,47 +32,136 @@ class FairQueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 @policies.register("fair_yarn", source="Hadoop 3.3 FairScheduler; checked against real runs (yarn-sls-measured)")
 class FairYarn(YarnPolicy[FairScheduler], MindsQueues):
-    """Serves the queue, and in it the application, furthest below its fair share; reserves nodes for the starved."""
+    """Serves the queue, and in it the application, furthest below its fair share; reserves nodes for the starved.
+
+    The policy follows Hadoop 3.3's FairScheduler and was checked against real runs (docs/hadoop.md). It needs neither
+    queues nor estimates: a queue appears when an application names it. Clusters with executors are refused.
+
+    **Queues.** `queues` is Hadoop's allocation file, by path (such as `root.a`):
+
+    | setting of a queue | default | meaning |
+    | --- | --- | --- |
+    | `weight` | none | weight among siblings; none: the declared queue's |
+    | `min`, `max` | none | least and largest share, `[MB, vcores]` |
+    | `max_am_share` | none | part of the queue's share for application masters; none: the policy's setting |
+    | `ordering` | none | `fair` (memory), `drf` or `fifo`; none: `default_ordering` |
+    | `max_running_apps` | none | no effect; set `max_running` on the declared queue, as `convert hadoop` does |
+
+    **Modelled:** fair shares down the tree with minima, maxima and weights; a single container per beat, or several;
+    order by memory, by dominant share, or first come; limits on application masters; locality levels by missed
+    opportunities; reservations for the starved, on a twentieth of the nodes.
+
+    **Surprising, and as in Hadoop:**
+
+    - A new application is seen at the next update, up to `update_ms` after it came. (In cycles each cycle begins with
+      an update.)
+    - The share of an application is its queue's share divided by all applications of the queue, idle applications
+      included.
+    - With `dynamic_max_assign`, a beat goes on until more than half of the node's free room is given.
+    - In the `drf` order of two resources, Hadoop looks for the second queue's dominant resource in the use of the
+      first queue. The policy has the same mistake, without a setting; with three resources or more Hadoop has other
+      code, without the mistake.
+
+    Like YARN, the policy gives few containers at each beat and reserves nodes, so a task may wait beside a free node.
+    In cycles (`events`, `kubernetes`) a cycle stands for beats of every node with room. Limits that only the core
+    keeps are not planned for; a task refused by the core is set aside for the beat.
+
+    **Not modelled:** preemption between queues (off by default in Hadoop, refused here), continuous scheduling with
+    its delays in milliseconds, size-based weight, placement rules.
+    """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings, with the defaults of Hadoop 3.3.5."""
 
         queues: Annotated[
-            Mapping[str, FairQueueSettings], msgspec.Meta(description="settings by the queue's path, such as root.a")
+            Mapping[str, FairQueueSettings],
+            msgspec.Meta(description="settings of queues by path, such as root.a (the allocation file)"),
         ] = {}
         default_ordering: Annotated[
-            Ordering, msgspec.Meta(description="of queues that name none: by memory, by dominant share, or in order")
+            Ordering,
+            msgspec.Meta(
+                description="order in queues without `ordering` (defaultQueueSchedulingPolicy): by memory (fair), by "
+                "dominant share (drf), or first come (fifo)"
+            ),
         ] = "fair"
-        assign_multiple: Annotated[bool, msgspec.Meta(description="more than one container per beat")] = False
+        assign_multiple: Annotated[
+            bool, msgspec.Meta(description="several containers per beat (assignmultiple); false: a single container")
+        ] = False
         dynamic_max_assign: Annotated[
-            bool, msgspec.Meta(description="then until more than half of the node's free room is given")
+            bool,
+            msgspec.Meta(
+                description="end of a beat with several containers (dynamic.max.assign): true: more than half of the "
+                "node's free room is given, false: `max_assign`"
+            ),
         ] = True
-        max_assign: Annotated[int, msgspec.Meta(description="else so many, -1: no limit")] = -1
-        update_ms: Annotated[int, msgspec.Meta(ge=1, description="how often demands and shares are computed")] = 500
+        max_assign: Annotated[
+            int,
+            msgspec.Meta(
+                description="limit on containers per beat (max.assign), without `dynamic_max_assign`; -1: none"
+            ),
+        ] = -1
+        update_ms: Annotated[
+            int,
+            msgspec.Meta(
+                ge=1, description="period between computations of demands and shares, in ms (update-interval-ms)"
+            ),
+        ] = 500
         reservable_nodes: Annotated[
-            float, msgspec.Meta(ge=0, le=1, description="part of the nodes that one application may reserve")
+            float,
+            msgspec.Meta(
+                ge=0, le=1, description="largest part of the nodes reserved by an application (reservable-nodes)"
+            ),
         ] = 0.05
         increment_multiple: Annotated[
-            float, msgspec.Meta(ge=0, description="asks below this many increments reserve nothing")
+            float,
+            msgspec.Meta(
+                ge=0,
+                description="smallest ask that reserves a node, in increments "
+                "(yarn.scheduler.reservation-threshold.increment-multiple)",
+            ),
         ] = 2.0
         locality_threshold_node: Annotated[
-            float, msgspec.Meta(description="part of the nodes that is passed up for one with the input, -1: none")
+            float,
+            msgspec.Meta(
+                description="part of the nodes passed up for a node with the input (locality.threshold.node); larger: "
+                "longer waits, -1: none"
+            ),
         ] = -1
-        locality_threshold_rack: Annotated[float, msgspec.Meta(description="likewise for their rack")] = -1
+        locality_threshold_rack: Annotated[
+            float,
+            msgspec.Meta(
+                description="part of the nodes passed up for the input's rack (locality.threshold.rack); larger: "
+                "longer waits, -1: none"
+            ),
+        ] = -1
         max_am_share: Annotated[
-            float, msgspec.Meta(description="part of a queue's share that application masters may hold, -1: all")
+            float,
+            msgspec.Meta(
+                description="largest part of a queue's share for application masters (queueMaxAMShareDefault); -1: all"
+            ),
         ] = 0.5
         minimum_allocation: Annotated[
-            Size | None, msgspec.Meta(description="[MB, vcores] of the smallest container; none: sizes as asked for")
+            Size | None,
+            msgspec.Meta(
+                description="smallest container, [MB, vcores] (yarn.scheduler.minimum-allocation-*); none: sizes as "
+                "asked for"
+            ),
         ] = None
         increment_allocation: Annotated[
-            Size | None, msgspec.Meta(description="[MB, vcores] that sizes are multiples of; the minimum by default")
+            Size | None,
+            msgspec.Meta(description="step of sizes, [MB, vcores]; none: `minimum_allocation`"),
         ] = None
         maximum_allocation: Annotated[
-            Size | None, msgspec.Meta(description="[MB, vcores] of the largest container")
+            Size | None,
+            msgspec.Meta(
+                description="largest container, [MB, vcores] (yarn.scheduler.maximum-allocation-*); none: no limit"
+            ),
         ] = None
         preemption: Annotated[
-            Literal[False], msgspec.Meta(description="between queues: not modelled (off by default in Hadoop)")
+            Literal[False],
+            msgspec.Meta(
+                description="preemption between queues: not modelled, only false is accepted (off by default in Hadoop)"
+            ),
         ] = False
 
     params: Params

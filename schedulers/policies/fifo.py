@@ -10,9 +10,13 @@ from schedulers.kit.partition import Partitioned
 
 @policies.register("fifo", source="SLearn, section 6.1 (FIFO); Hadoop's first scheduler")
 class Fifo(Partitioned):
-    """Serves jobs in order of submission; later jobs use the room of no use to the first.
+    """Serves jobs in order of submission; later jobs get the room of no use to earlier jobs.
 
-    Executors stay with their job until the job has nothing more to start (Decima, section 7.1: Spark's default).
+    The policy needs no estimates and follows no weights. A long job at the head delays every later job that needs the
+    same room.
+
+    On clusters with executors, an executor stays with its job until the job has nothing more to start, also while the
+    job waits for a stage to end (Decima, section 7.1: Spark's default).
     """
 
     bundles = True

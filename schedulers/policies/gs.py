@@ -40,7 +40,10 @@ class _Place(msgspec.Struct):
 class GenericScheduler(Policy, NeedsEstimates):
     """Priority queues by estimated job size, weighted sharing between them, FIFO inside; starves nobody.
 
-    Works with any predictor; a sampling predictor (slearn, posterior) gets a sampling queue for its pilots.
+    The queue with the least use for its weight is served first, inside a queue the first job. The policy needs a
+    predictor and works with any predictor. With a predictor that samples (`slearn`, `slearn_dag`, `posterior`) a
+    sampling queue serves the pilots; the other tasks of a sampled job are held back until its pilots have finished, or
+    run where nothing else fits (`work_conserving`). A job without an estimate stands in the queue given by `unsized`.
     """
 
     class Params(LevelSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -48,22 +51,35 @@ class GenericScheduler(Policy, NeedsEstimates):
 
         sampling_queue: Annotated[
             int,
-            msgspec.Meta(ge=0, description="the sampling queue has the weight of this queue (second highest: 1)"),
+            msgspec.Meta(
+                ge=0,
+                description="number of the queue with the same weight as the sampling queue; 0 is the highest, "
+                "larger: pilots get a smaller share",
+            ),
         ] = 1
         sampling_shares: Annotated[
             bool,
-            msgspec.Meta(description="pilots stand in that queue itself instead of one of their own beside it"),
+            msgspec.Meta(
+                description="place of pilots: true: in the queue `sampling_queue` itself, false: in a queue of their "
+                "own"
+            ),
         ] = False
         unsized: Annotated[
             Literal["first", "last"],
-            msgspec.Meta(description="queue of a job that the predictor has no estimate for"),
+            msgspec.Meta(description="queue of a job without an estimate: the first or the last"),
         ] = "first"
         work_conserving: Annotated[
-            bool, msgspec.Meta(description="run held-back tasks where nothing else fits, in order of arrival")
+            bool,
+            msgspec.Meta(
+                description="held-back tasks run where nothing else fits, in order of arrival; false: they wait for "
+                "the pilots"
+            ),
         ] = True
         conserved_charge: Annotated[
             Literal["nobody", "sampling"],
-            msgspec.Meta(description="which queue pays for work-conserving tasks of jobs that are still sampled"),
+            msgspec.Meta(
+                description="queue charged for held-back tasks that run during sampling: none, or the sampling queue"
+            ),
         ] = "nobody"
         tie: TieSetting = "submit"
 

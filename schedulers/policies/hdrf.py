@@ -264,6 +264,13 @@ def _power(count: int) -> int:
 class HierarchicalDrf(Policy, MindsQueues):
     """Shares along the tree of queues: each queue gets its part of its parent's share, whatever its siblings want.
 
+    From the root down, the policy serves the child with the lowest share of its parent's resources. The policy needs a
+    tree of queues with weights, and no estimates.
+
+    A resource in full use counts for nobody, by the paper's rules. Shares may therefore move as jobs come and go,
+    where a child of a queue has filled a resource that another child does without. Every queue keeps at least its part
+    by the weights. Where all jobs ask for some of every resource, shares stay as they were.
+
     The variants leave a half of the algorithm out, for contrast: `naive` adds vectors up (and starves leaves with
     complementary demands, section 3.3), `rescale_only` and `ignore_only` have a single idea each (section 3.4).
     """
@@ -273,7 +280,10 @@ class HierarchicalDrf(Policy, MindsQueues):
 
         variant: Annotated[
             Variant,
-            msgspec.Meta(description="the whole algorithm, plain sums, or only one of its two ideas"),
+            msgspec.Meta(
+                description="version of the algorithm: the whole (full), plain sums (naive), or a single idea of its "
+                "two, for contrast"
+            ),
         ] = "full"
         inside: Inside = "fair"
         tie: TieSetting = "submit"

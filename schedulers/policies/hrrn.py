@@ -14,8 +14,11 @@ from schedulers.kit.ordered import Key, Ordered, TieParams
 class HighestResponseRatio(Ordered, NeedsEstimates):
     """Serves the job with the highest (wait + service) / service first; jobs without an estimate come last.
 
-    wait: since its submission. service: its estimated total work. LACHESIS writes wait / (wait + service), with the
-    same order. Ratios grow at unlike rates, so waiting jobs are sorted anew whenever time has passed.
+    The wait is the time since the job's submission, the service its estimated total work. The ratio prefers short jobs
+    and grows with the wait, so no job starves. The policy needs a predictor.
+
+    LACHESIS writes wait / (wait + service), with the same order. Ratios grow at different rates, so waiting jobs are
+    sorted anew whenever time has passed.
     """
 
     bundles = True

@@ -46,11 +46,34 @@ class Standing(msgspec.Struct):
 
 @policies.register("jockey", source="Jockey (EuroSys'12), section 4")
 class Jockey(Around, NeedsEstimates, Rehearses):
-    """Gives each job with a deadline the containers needed to be done in time; another policy says the rest.
+    """Gives each job with a deadline the containers needed to be done in time; another policy serves the rest.
 
-    Jobs below their allocation go first, least served first, then jobs without deadline, then all others. Once a period
-    each allocation goes a part of the way to the smallest allocation of the best utility, by a table of the job's
-    remaining time by progress, made by playing the job forward on estimates, anew when estimates turn out wrong.
+    A job with a deadline (`deadline: 20m` of a written-out job; `spec.deadline` of a DagJob) is rehearsed: played
+    forward on estimates to learn how its remaining time depends on progress and containers. Jobs below their
+    allocation go first, least served first; then come jobs without a deadline, by the other policy; left-over room
+    goes to anybody. The policy needs a predictor.
+
+    **Table.** A rehearsal plays the job ten times on each of up to ten numbers of containers, with run times drawn
+    from the predictor's estimates and their uncertainty. The table keeps a remaining time that nine of ten plays do
+    not exceed. The shell around the scheduler plays and reports the table as the fact `Rehearsed`, so a replay needs
+    no plays.
+
+    **Allocation.** Once a period each job is to get the smallest number of containers with the best utility of `slack`
+    times the remaining time, counted from `dead_zone_ms` later. The allocation goes the part `alpha` of the way there,
+    rounded up. When finished tasks show that the work differs by 10 % from the rehearsal, the job is rehearsed anew;
+    stages without a finished task are taken to be as wrong as the other stages.
+
+    **Limits.** A table knows containers and stages, not nodes: a task is a single container of any size, and gangs
+    start piecemeal in the table. Limits of queues hold as always. With a predictor that samples, estimates come with
+    the end of the pilots; until then the job is served as a job without a deadline. Refused as the other policy are
+    policies that count offers (`delay`, `capacity`, `fair_yarn`) or have a period of their own (`tetrisched`,
+    `alsched`).
+
+    `explain` gives the last promise beside a job's reasons: the expected end, its margin, and the allocation.
+    `rm-emulator run deadlines` compares the policy with FIFO, an allocation without revision, and the largest usable
+    allocation; docs/results-deadlines.md has the figures, and summary.json the number of deadlines met. `deadlines:
+    {part: 0.5, factor: [1.5, 3]}` in a workload's block gives drawn jobs deadlines, as multiples of the longest time
+    of the job alone on the cluster.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,34 +83,52 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         control: Annotated[
             Literal["loop", "amdahl", "static", "max"],
             msgspec.Meta(
-                description="how allocations are found; for contrast by Amdahl's law, by the table once and for all, "
-                "or as many as can be used"
+                description="source of allocations: the table, revised each period (loop); for contrast Amdahl's law "
+                "(amdahl), the first allocation kept (static), or all usable containers (max)"
             ),
         ] = "loop"
         indicator: Indicator = "totalworkWithQ"
-        period_ms: Annotated[int, msgspec.Meta(ge=1, description="allocations are revised so often")] = 60_000
-        slack: Annotated[float, msgspec.Meta(ge=1, le=10, description="remaining times are counted so many times")] = (
-            1.2
-        )
+        period_ms: Annotated[
+            int,
+            msgspec.Meta(ge=1, description="period between revisions of allocations, in ms; larger: slower reactions"),
+        ] = 60_000
+        slack: Annotated[
+            float,
+            msgspec.Meta(
+                ge=1, le=10, description="factor on remaining times; larger: more containers, fewer missed deadlines"
+            ),
+        ] = 1.2
         alpha: Annotated[
             float,
-            msgspec.Meta(gt=0, le=1, description="hysteresis: the part of the way that an allocation goes at once"),
+            msgspec.Meta(
+                gt=0,
+                le=1,
+                description="part of the way to a new allocation taken at a revision; larger: faster and less steady "
+                "changes",
+            ),
         ] = 0.2
         dead_zone_ms: Annotated[
-            int, msgspec.Meta(ge=0, description="jobs are to be done so much before their deadline")
+            int,
+            msgspec.Meta(
+                ge=0,
+                description="margin before the deadline at which jobs are to be done, in ms; larger: more containers",
+            ),
         ] = 180_000
         utility: Annotated[
             tuple[tuple[float, float], ...],
             msgspec.Meta(
                 min_length=1,
-                description="what ending is worth: [ms after the deadline, utility], straight between these points; "
-                "times ascend, utilities do not",
+                description="utility of a job's end: points [ms after the deadline, utility], straight between the "
+                "points; times ascend, utilities do not",
             ),
         ] = ((0, 1), (600_000, -1), (60_000_000, -1000))
         variation: Annotated[
             float,
             msgspec.Meta(
-                ge=0, le=10, description="of run times inside a stage, standard deviation over mean, as far as is known"
+                ge=0,
+                le=10,
+                description="variation of run times inside a stage, standard deviation over mean; larger: larger "
+                "margins in rehearsals",
             ),
         ] = 0.2
 

@@ -23,9 +23,11 @@ class _Place(msgspec.Struct):
 
 @policies.register("las", source="SLearn, section 6.1 (LAS); thresholds and weights of its section 5.1")
 class LeastAttainedService(Policy):
-    """Multi-level queues by attained service: the run time so far of all tasks, running ones included.
+    """Serves jobs by attained service: a job sinks through priority queues as its tasks use up run time.
 
-    A job moves down the moment its attained service crosses its queue's bound; needs no estimate.
+    Attained service is the run time so far of all tasks of a job, running tasks included; no estimate is needed. A job
+    moves down the moment its service crosses the bound of its queue. The queue with the least use for its weight goes
+    first, inside a queue the job that entered first.
     """
 
     class Params(LevelSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -13,9 +13,10 @@ _Place = tuple[float, str, int]
 
 @policies.register("random", source="Graphene (OSDI'16), baseline Random")
 class RandomOrder(Policy):
-    """Serves the stages of all jobs in a seeded random order, whatever fits.
+    """Serves the stages of all jobs in a seeded random order, with any task that fits.
 
     Each stage of each job has a draw, which depends on the scenario's seed, the job's id and the stage's number only.
+    The policy needs no estimates: a baseline for other orders.
     """
 
     def __init__(self, params: Any, *, seed: int = 0) -> None:

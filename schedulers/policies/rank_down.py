@@ -13,7 +13,8 @@ from schedulers.planning.unrelated.ranks import rank_down
 class RankDown(Ranked):
     """Serves the stage furthest from the beginning of its job, over all jobs, by time and transfers.
 
-    So jobs near their end are done with first. A stage without an estimate adds nothing to a path.
+    The distance is HEFT's downward rank: the longest path of run times and transfers from the input. Jobs near their
+    end are therefore finished first. A stage without an estimate adds nothing to a path. The policy needs a predictor.
     """
 
     def ranks(self, times: Sequence[float], edges: Sequence[tuple[int, int, float]]) -> list[float]:

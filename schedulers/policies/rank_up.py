@@ -15,7 +15,9 @@ from schedulers.planning.unrelated.ranks import rank_up
 class RankUp(Ranked):
     """Serves the stage furthest from the end of its job, over all jobs, by time and transfers.
 
-    A stage without an estimate adds nothing to a path.
+    The distance is HEFT's upward rank: the longest path of run times and transfers to the output. A stage without an
+    estimate adds nothing to a path. The policy needs a predictor; with `placement: {kind: deft}` LACHESIS calls the
+    pair HighRankUp-DEFT.
     """
 
     def ranks(self, times: Sequence[float], edges: Sequence[tuple[int, int, float]]) -> list[float]:

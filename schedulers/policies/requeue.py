@@ -16,7 +16,9 @@ from schedulers.kit.ordered import Key, Ordered
 class Requeue(Ordered):
     """Serves jobs in the order of joining the queue; a job with new asks joins the queue again, at its end.
 
-    So does a job with tasks left over by a scheduler that takes its time (architectures of Omega's paper).
+    A job joins at its submission and whenever its asks change. Under an architecture with think times
+    (docs/architectures.md), a job with tasks left over after an attempt joins the end as well: the order of Omega's
+    simulator. The policy needs no estimates.
     """
 
     bundles = True

@@ -12,7 +12,11 @@ from schedulers.kit.ordered import Key, Ordered, TieParams
 
 @policies.register("sjf", source="textbook; size = estimated total work (Decima, section 7.1)")
 class ShortestJobFirst(Ordered, NeedsEstimates):
-    """Serves the job with the least estimated total work first; jobs without an estimate come last."""
+    """Serves the job with the least estimated total work first; jobs without an estimate come last.
+
+    Total work is the estimated task run time times the number of tasks, summed over stages. The policy needs a
+    predictor. Long jobs starve by design while shorter jobs keep coming.
+    """
 
     bundles = True
     ahead = True

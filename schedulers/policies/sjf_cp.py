@@ -19,8 +19,11 @@ from schedulers.kit.paths import Length, critical_first
 class ShortestJobCriticalPath(Partitioned, NeedsEstimates):
     """Serves the job with the least estimated total work first, in it the stage with the longest path to the output.
 
-    Jobs without an estimate come last. Executors follow the order of jobs too: an executor is held for the first job,
-    also while the job waits for a stage to end.
+    Jobs without an estimate come last; a stage without an estimate adds nothing to a path. The policy needs a
+    predictor. `capped_sjf` has the same order with a limit per job.
+
+    On clusters with executors, an executor goes to the smallest job whenever the executor is idle, and is held for the
+    first job also while the job waits for a stage to end: the division of Decima's released simulator.
     """
 
     bundles = True

@@ -12,7 +12,11 @@ from schedulers.kit.ordered import Key, Ordered, TieParams
 
 @policies.register("srpt", source="Schrage 1968; remaining work = estimate x unfinished tasks")
 class ShortestRemaining(Ordered, NeedsEstimates):
-    """Serves the job with the least estimated work left first; jobs without an estimate come last."""
+    """Serves the job with the least estimated work left first; jobs without an estimate come last.
+
+    Work left is the estimated task run time times the number of unfinished tasks, summed over stages. The policy needs
+    a predictor. Long jobs may starve while shorter jobs keep coming.
+    """
 
     bundles = True
     ahead = True

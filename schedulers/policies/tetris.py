@@ -29,21 +29,34 @@ class _Candidate(NamedTuple):
 class Tetris(Policy, NeedsEstimates, OneTaskEach):
     """Serves the task and node with the best alignment of demand and free room, less a part for its job's work left.
 
-    Score of a task on a node: demand . free room, both as fractions of the node, times `remote` where the task has
-    input on other nodes alone; less m x (mean fit / mean work left) x (work left of its job), the means
-    over the tasks that fit now. Work left: estimated task time x sum of the demand's fractions of the cluster, over all
-    unfinished tasks. The paper's knob for fairness between jobs is left out. With `m: 0` no predictor is needed.
+    The score of a task on a node is demand . free room, both as fractions of the node, times `remote` where the task
+    has input on other nodes alone; less m x (mean fit / mean work left) x (work left of its job), with means over the
+    tasks that fit now. Work left is the estimated task time x the sum of the demand's fractions of the cluster, over
+    all unfinished tasks; a job without an estimate counts as the largest job. With `m: 0` no predictor is needed.
+
+    The score is about a task and a node together, so `tetris` names the node itself and leaves nothing to `placement`.
+    The placer `dot` is the packing score without the order of tasks. Clusters with executors are refused. The paper's
+    knob for fairness between jobs is left out.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
 
         remote: Annotated[
-            float, msgspec.Meta(ge=0, le=1, description="factor on the fit of a task away from its input")
+            float,
+            msgspec.Meta(
+                ge=0,
+                le=1,
+                description="factor on the fit of a task on a node without its input; 1: no preference for local nodes",
+            ),
         ] = 0.8
         m: Annotated[
             float,
-            msgspec.Meta(ge=0, description="weight of what the job has left against the fit; 0: packing alone"),
+            msgspec.Meta(
+                ge=0,
+                description="weight of the job's work left against the fit; larger: closer to shortest remaining work "
+                "first, 0: packing alone",
+            ),
         ] = 1.0
         tie: TieSetting = "submit"
 

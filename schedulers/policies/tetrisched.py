@@ -15,14 +15,27 @@ from schedulers.planning.tetrisched.leasing import LeaseSettings, Leasing
 class TetriSched(Leasing, NeedsEstimates):
     """Starts the tasks due now by the best plan for all pending jobs together; each cycle plans anew.
 
-    Its ablations: `preferences: none` (no heterogeneity), `search: one_by_one` (no global plan), `plan_ahead_s: 0`.
+    The plan covers the wishes and deadlines of all pending jobs over the next `plan_ahead_s` seconds. The policy needs
+    a predictor and is worth its cost for jobs with wishes or deadlines; docs/wishes.md explains wishes, plans and
+    values. Clusters with executors are refused.
+
+    Weights of queues are not followed; the core keeps limits of queues when a task starts. Under `yarn` and `sls` a
+    gang starts on a single node at a time.
+
+    Ablations of the paper: `preferences: none` (no heterogeneity), `search: one_by_one` (no global plan),
+    `plan_ahead_s: 0` (only free room now).
     """
 
     class Params(LeaseSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
 
         plan_ahead_s: Annotated[
-            float, msgspec.Meta(ge=0, description="starts are planned so far ahead; 0: only what starts now")
+            float,
+            msgspec.Meta(
+                ge=0,
+                description="horizon of planned starts, in s, at most 256 cycles; larger: later starts count, slower "
+                "plans; 0: only starts now",
+            ),
         ] = 96.0
 
     params: Params

@@ -20,9 +20,12 @@ from schedulers.kit.partition import Partitioned, executors_of
 class WeightedFair(Partitioned, ByShare, NeedsEstimates):
     """Shares the cluster in proportion to (weight x total work ^ alpha): 0 is plain fair, 1 naive, about -1 tuned.
 
-    Total work is estimated; a job without an estimate counts with `unsized_ms`. Where containers end with their task,
-    the job with the least use for its share goes first. With executors, jobs in order of submission get up to their
-    share, rounded up, and an executor stays with its job until the job has nothing more to start.
+    Total work is estimated; a job without an estimate counts with `unsized_ms`. With `alpha: 0` no predictor is
+    needed. Where containers end with their task, the job with the least use for its share goes first.
+
+    On clusters with executors, jobs in order of submission get up to their share, rounded up. An executor comes to its
+    job before the job has tasks for the executor, waits while earlier stages still run, and stays until the job has
+    nothing more to start. Executors beyond all shares stay idle: the division of Decima's released simulator.
     """
 
     spills = False
@@ -30,10 +33,18 @@ class WeightedFair(Partitioned, ByShare, NeedsEstimates):
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
 
-        alpha: Annotated[float, msgspec.Meta(ge=-10, le=10, description="exponent of a job's total work")] = -1.0
+        alpha: Annotated[
+            float,
+            msgspec.Meta(
+                ge=-10,
+                le=10,
+                description="exponent of a job's total work: 0 plain fair, 1 naive, about -1 tuned; larger: larger "
+                "shares for large jobs",
+            ),
+        ] = -1.0
         measure: Measure = "dominant"
         unsized_ms: Annotated[
-            float, msgspec.Meta(gt=0, description="total work (ms) that a job without an estimate counts as")
+            float, msgspec.Meta(gt=0, description="total work of a job without an estimate, in task ms")
         ] = 5e5
         tie: TieSetting = "submit"
 

@@ -26,8 +26,9 @@ def misjudged(seed: int, job: str, stage: int, error: tuple[float, float]) -> fl
 class Oracle(Predictor):
     """Knows the true mean run time of every stage, from the event Estimated.
 
-    With `error` its answers are wrong by a factor per stage, as in Graphene (OSDI 2016, section 8), to show the cost of
-    misestimation.
+    The oracle is a bound for all other predictors, and exists in the emulator only. With `error` its answers are wrong
+    by a factor per stage, as in Graphene (OSDI 2016, section 8), to show the cost of misestimation. A workload's
+    `asks` with the same `error` misjudges the demands of a stage by the same factor.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -35,7 +36,10 @@ class Oracle(Predictor):
 
         error: Annotated[
             tuple[float, float],
-            msgspec.Meta(description="relative error of each stage's answer: [lowest, highest], above -1"),
+            msgspec.Meta(
+                description="range of the relative error of each stage's answer: [lowest, highest], above -1; a "
+                "single draw per stage"
+            ),
         ] = (0.0, 0.0)
 
     told_truth = True

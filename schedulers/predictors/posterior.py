@@ -57,8 +57,31 @@ class Belief(NamedTuple):
 class Posterior(Predictor):
     """Both: history is the prior, pilots are the evidence; tasks wait by the prior while the pilots run.
 
-    History counts by its past quality: its spread is the past error of the feature value and estimator chosen. Pilots
-    count by the likeness of tasks in such jobs.
+    History counts by its past quality, pilots by the likeness of tasks in such jobs. SLearn's model (section 4.1) has
+    prior and evidence, but its predictors use either; section 7 names the combination. The combination here is ours,
+    on a log scale.
+
+    **Prior.** The expert of history with the smallest past error of ln(run time) gives the estimate. The estimate is
+    moved by the expert's mean error, its spread is the past error; both are drawn towards the population's by five
+    observations. Errors of history are mostly small and sometimes enormous, so the prior is a mixture: half of it is
+    the expert's own core and tail, the other half the 100 newest errors over all jobs. Pilots report errors at once,
+    of long jobs as soon as of short jobs: when jobs change, history loses its weight, in the direction of its errors.
+
+    **Pilots** run as under `slearn`, 1 % of the tasks (`fixed_percent: null` adapts the number): beside a prior, a
+    single pilot says most, and pilots of long jobs take room from short jobs. The mean of the pilots is as good as the
+    tasks of such jobs are alike: the variation within a job is learned from finished jobs with the same feature value,
+    drawn towards the variation of all jobs, and corrected by several pilots of the job itself.
+
+    **Posterior.** Each part of the mixture is combined with the evidence by precision, and gains weight as it foresaw
+    the evidence: evidence far off belongs to the tail and is believed. Finished tasks count with their run times. In a
+    DAG, later stages share the surprise of the root stages.
+
+    **Other tasks need not all wait.** Jobs of up to `narrow` tasks stand in the queue of a high quantile (`caution`)
+    of the prior while their pilots run, and move when the pilots end. An estimate far too low can only spoil tasks
+    started before the pilots end, and narrow jobs have few; holding back costs every job the time of a task. Thin jobs
+    are placed by history instead of going first blindly. Where history is unsure (a prior wider than `unsure_above`,
+    possibly because of other jobs' pilots) or missing, both kinds are treated as under SLearn: they wait for the
+    pilots, and thin jobs go first.
     """
 
     class Params(SampledHistoryParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -67,44 +90,57 @@ class Posterior(Predictor):
         rest: Annotated[
             Literal["queued", "sure", "narrow", "held"],
             msgspec.Meta(
-                description="tasks that are not pilots, while the pilots run: queued by history's estimate; so only "
-                "where history is not unsure, and of narrow jobs only, and else held; or always held (as in SLearn)"
+                description="place of the other tasks while pilots run: the queue of history's estimate (queued; wide "
+                "jobs by the 99 % quantile), the same only where history is not unsure (sure), the "
+                "latter only for narrow jobs (narrow), or held back (held, as in SLearn)"
             ),
         ] = "narrow"
         narrow: Annotated[
             int,
-            msgspec.Meta(ge=0, description="most tasks of a narrow job: about an eighth of the cluster's slots"),
+            msgspec.Meta(
+                ge=0, description="largest number of tasks of a narrow job: about an eighth of the cluster's slots"
+            ),
         ] = 20
         caution: Annotated[
             float,
             msgspec.Meta(
                 gt=0,
                 lt=1,
-                description="while the pilots of a narrow job run, its estimate is this quantile of the prior",
+                description="quantile of the prior that is a narrow job's estimate while its pilots run; larger: more "
+                "cautious, in later queues",
             ),
         ] = 0.95
         unsure_above: Annotated[
             float,
             msgspec.Meta(
-                ge=0, description="history is unsure when the deviation of the prior (of ln run time) is above this"
+                ge=0,
+                description="standard deviation of the prior (of ln run time) above which history is unsure; larger: "
+                "more trust in history",
             ),
         ] = 1.5
         thin: Annotated[
             Literal["history", "sure", "bypass"],
             msgspec.Meta(
-                description="thin jobs: placed by history's estimate, only where it is not unsure, "
-                "or never, so that they go first (as in SLearn)"
+                description="place of thin jobs: by history's estimate (history), the same only where history is not "
+                "unsure (sure), or first without an estimate (bypass, as in SLearn)"
             ),
         ] = "sure"
         fixed_percent: FixedPercent = 1.0
         power: Annotated[
             float,
             msgspec.Meta(
-                ge=-4, le=2, description="the estimate is (E[t^power])^(1/power): -2 as 3Sigma, 0 median, 1 mean"
+                ge=-4,
+                le=2,
+                description="power of the estimate (E[t^power])^(1/power) over the posterior: -2 is 3Sigma's utility, "
+                "0 the median (log mean), 1 the mean; larger: longer estimates",
             ),
         ] = 0.0
         task_cov: Annotated[
-            float, msgspec.Meta(ge=0, description="variation of run times within a job before any was seen")
+            float,
+            msgspec.Meta(
+                ge=0,
+                description="variation of run times within a job before any measured, standard deviation over mean",
+            ),
         ] = 0.5
 
     params: Params

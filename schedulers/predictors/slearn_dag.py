@@ -15,16 +15,22 @@ from schedulers.kit.sampling import SampledHistoryParams, Sampler, sample_estima
 
 @predictors.register("slearn_dag", source="Jajoo et al., SLearn, NSDI 2022, section 6")
 class SLearnDag(Predictor):
-    """Both: pilots estimate the root stages; later stages are 3Sigma-DAG's estimates times sampled over predicted."""
+    """Both: pilots estimate the root stages; later stages are 3Sigma-DAG's estimates times sampled over predicted.
+
+    Root stages get the mean of their pilots, d_s, as under `slearn`. A later stage gets the estimate of
+    `three_sigma_dag` times d_s / d_h, where d_h is history's estimate of the root stages (SLearn, section 6). The
+    factor is clipped to `min_ratio` .. `max_ratio`. Pilots and history follow the choices of `slearn` and
+    `three_sigma`.
+    """
 
     class Params(SampledHistoryParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings: sampling, history, and how far the correction may go."""
 
         min_ratio: Annotated[
-            float, msgspec.Meta(gt=0, le=1, description="smallest factor on history's estimates of later stages")
+            float, msgspec.Meta(gt=0, le=1, description="smallest factor on history's estimates of later stages (ours)")
         ] = 0.1
         max_ratio: Annotated[
-            float, msgspec.Meta(ge=1, description="largest factor on history's estimates of later stages")
+            float, msgspec.Meta(ge=1, description="largest factor on history's estimates of later stages (ours)")
         ] = 10.0
 
     params: Params

@@ -2,7 +2,29 @@
 
 Troublesome tasks, long or of stages that are hard to pack, are placed first into an empty resource-time space; the rest
 is then placed around them in orders without a dead end. Many sets of troublesome tasks are tried, and the most compact
-schedule is kept. Where the paper is silent, a comment names the choice made here.
+schedule is kept.
+
+A stage's LongScore is its run time over the longest run time; its FragScore is its work over the time that the stage
+takes alone. Stages beyond thresholds, with all stages on paths between them, are troublesome (T). After T come its
+ancestors P (only backward), its descendants C (only forward) and the rest S. Choices where the paper is silent:
+
+- Stages, not tasks. Tasks of a stage are alike, so scores, sets and ready tests are per stage, and tasks are placed as
+  many at once as fit, on all machines with the same history. Tests compare the result with placing tasks singly.
+- Ready means: the parents inside the set being placed are placed. With "all parents", as printed, S before P would
+  never be ready.
+- Thresholds are the existing scores or none: evenly spread values first, then twice as many, until all pairs are tried.
+  A set is tried only once, and never with more than 0.8 of the tasks. The first candidate has no troublesome stage:
+  everything forward, or everything backward.
+- Compact is the span plus the longest path of unplaced stages before and behind; once everything is placed, the plain
+  span. Hopeless placements end early in this way.
+- Never behind a list schedule: each totally ordered part begins with the shortest schedule of `cp`, `bfs` and, up to a
+  million tasks x stages, `tetris` and `coffman_graham`. A chain, or a part whose list schedule equals the lower bound,
+  needs no search: simple jobs bypass the search.
+- The budget counts stretches of machine time, never seconds. At its end the best plan so far stands, or a list's.
+- A clock is a safety net only: `stop` is asked before each candidate and can end the search. The core has no clock, so
+  no policy's decision depends on a clock; the result tables give a DAG a minute and say if the minute was too short.
+- The bound sums, over totally ordered parts, the larger of TWork and the longest path of times that stages take alone
+  in full waves. The bound is proved (`bounds.py`) and replaces NewLB, whose formula the paper omits.
 """
 
 from __future__ import annotations

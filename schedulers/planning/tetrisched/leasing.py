@@ -42,17 +42,33 @@ Pending: TypeAlias = "tuple[JobState, StageState]"
 class LeaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of all leasing policies."""
 
-    cycle_s: Annotated[float, msgspec.Meta(ge=0.05, description="a plan so often, and the length of its slices")] = 4.0
+    cycle_s: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0.05,
+            description="period between plans and length of a slice, in s; larger: coarser plans, less computation",
+        ),
+    ] = 4.0
     gap: Annotated[
-        float, msgspec.Meta(ge=0, lt=1, description="how far a plan may be from the best, as a share of its value")
+        float,
+        msgspec.Meta(
+            ge=0,
+            lt=1,
+            description="distance from the best plan at which the search ends, as a share of the plan's value; "
+            "larger: faster, worse plans",
+        ),
     ] = 0.1
     preferences: Annotated[
         Literal["soft", "hard", "none"],
-        msgspec.Meta(description="wishes: all that will do, only the one that is worth most, or none at all"),
+        msgspec.Meta(
+            description="ways considered: all ways of `wishes` (soft), only the most valuable way (hard), or none"
+        ),
     ] = "soft"
     search: Annotated[
         Literal["together", "one_by_one"],
-        msgspec.Meta(description="all jobs together, or one after the other in order of submission"),
+        msgspec.Meta(
+            description="scope of a plan: all jobs (together), or job by job in order of submission (one_by_one)"
+        ),
     ] = "together"
 
 
