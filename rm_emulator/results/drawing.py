@@ -80,7 +80,10 @@ def note(text: str, x: float, y: float, **more: Any) -> Figure:
 
 
 def spans(bars: Iterable[tuple[float, float, float]], divisor: float, **more: Any) -> Figure:
-    """Bars on rows of a chart of time. bars: (row, start, end), in ms; divisor: ms of the axis's unit."""
+    """Bars on rows of a chart of time. bars: (row, start, end), in ms; divisor: ms of the axis's unit.
+
+    `customdata` of a bar has its start and its length as text: a bar of 18 s on an axis in hours is 0.005 of its unit.
+    """
     rows = list(bars)
     return {
         "type": "bar",
@@ -88,6 +91,7 @@ def spans(bars: Iterable[tuple[float, float, float]], divisor: float, **more: An
         "y": [row for row, _, _ in rows],
         "base": [round(start / divisor, 4) for _, start, _ in rows],
         "x": [round((end - start) / divisor, 4) for _, start, end in rows],
+        "customdata": [[duration(start), duration(end - start)] for _, start, end in rows],
         **more,
     }
 
@@ -154,6 +158,12 @@ def time_unit(end_ms: float) -> tuple[float, str]:
     if end_ms > 3 * 3_600_000:
         return 3_600_000.0, "h"
     return (60_000.0, "min") if end_ms > 600_000 else (1000.0, "s")
+
+
+def duration(ms: float) -> str:
+    """A time or a duration in a unit that fits its own size, `12.5 min`."""
+    divisor, unit = time_unit(ms) if ms >= 120_000 else (1000.0, "s")
+    return f"{number(ms / divisor)} {unit}"
 
 
 def rows_of(names: Sequence[str]) -> Figure:

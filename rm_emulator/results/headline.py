@@ -19,12 +19,13 @@ from rm_emulator.results.contest import (
     winner,
 )
 from rm_emulator.results.figures import Summary, meaning
-from rm_emulator.results.table import number
+from rm_emulator.results.table import by_headline, number
 
 
 def of(summary: Summary) -> str:
     """The result of a run or of a sweep in one sentence."""
-    return _of_points(summary) if summary.axes else _of_labels(summary)
+    text = _of_points(summary) if summary.axes else _of_labels(summary)
+    return text if text.startswith(tuple(summary.labels)) else text[0].upper() + text[1:]
 
 
 def _of_labels(summary: Summary) -> str:
@@ -68,7 +69,8 @@ def _by_figure(summary: Summary, contest: Contest) -> str:
     figure = figure_name(summary.headline)
     if contest.interval is None:
         return f"{_undecided(summary)} {label} and {other} in {figure}: {mine} against {theirs}"
-    interval = "95 % CI of the difference {} to {}".format(*map(number, contest.interval))
+    low, high = (_quantity(summary, edge) for edge in contest.interval)
+    interval = f"95 % CI of the difference {low} to {high}"
     if contest.sure == 0:
         return f"{_undecided(summary)} {label} and {other} in {figure}: {mine} against {theirs} ({interval})"
     word = "better" if contest.sure > 0 else "worse"
@@ -88,7 +90,7 @@ def _called(summary: Summary, label: str) -> str:
 
 def _quantity(summary: Summary, value: float | None) -> str:
     unit = meaning(*expect.keys(summary.headline))[0]
-    return number(value) + (f" {unit}" if unit else "")
+    return by_headline(summary, value) + (f" {unit}" if unit else "")
 
 
 # -- sweeps ---------------------------------------------------------------------------------------

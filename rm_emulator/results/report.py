@@ -59,6 +59,7 @@ def render(out_dir: Path) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(number=table.number, times=table.times, interval=table.interval)
+    environment.filters.update(headlined=functools.partial(table.by_headline, summary))
     environment.filters.update(thousands="{:,}".format, point=show_point)
     if summary.axes:
         shared: dict[str, Any] = {
@@ -87,6 +88,7 @@ def _shared(out_dir: Path, summary: Summary, cells: Cells) -> dict[str, Any]:
         "summary": summary,
         "columns": table.figures(summary),
         "speedups": table.speedups(summary),
+        "differences": table.differences(summary),
         "averages": table.SPEEDUP_NAMES,
         "queues": _queues(summary),
         "new_queue": table.new_queue(summary),

@@ -85,7 +85,7 @@ def compared(summary: Summary) -> tuple[str, list[table.TableColumn]]:
 def _title(summary: Summary) -> str:
     """Scenario, points, labels and seeds in words."""
     points, labels, seeds = len(summary.points), len(summary.labels), len(summary.seeds)
-    return f"{summary.scenario}: {points:,} points, {labels} labels, {seeds} seed{'s' if seeds > 1 else ''}"
+    return f"{summary.scenario}: {points:,} points, {labels} label{'s' * (labels > 1)}, {seeds} seed{'s' * (seeds > 1)}"
 
 
 def columns(summary: Summary, most: int | None = None) -> list[table.TableColumn]:

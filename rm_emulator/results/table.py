@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rm_emulator.results import expect
-from rm_emulator.results.contest import USUAL, figure_name, versus
+from rm_emulator.results.contest import USUAL, Contest, figure_name, versus
 from rm_emulator.results.figures import BINS, Costs, Run, Speedup, Speedups, Summary, meaning
 
 NOTHING = "-"
@@ -110,6 +110,19 @@ def _means(summary: Summary, path: Sequence[str]) -> list[float | None]:
 def speedups(summary: Summary) -> dict[str, Speedups]:
     """By label, the baseline left out."""
     return {compared.label: compared.speedup for compared in summary.comparisons}
+
+
+def by_headline(summary: Summary, value: float | None) -> str:
+    """A value of the headline's figure to read: fractions in percent, others without their unit."""
+    path = expect.keys(summary.headline)
+    fraction = any(path == other and heading in _FRACTIONS for heading, _, other in _FIGURES)
+    return f"{number(100 * value)} %" if fraction and value is not None else number(value)
+
+
+def differences(summary: Summary) -> dict[str, Contest]:
+    """By label, the baseline left out, the difference by the headline's figure; none where that is the mean JCT."""
+    others = [] if summary.headline == USUAL else [label for label in summary.labels if label != summary.baseline]
+    return {label: versus(summary, label, summary.baseline) for label in others}
 
 
 def cost_rows(summary: Summary) -> list[tuple[str, str, Costs]]:
@@ -229,16 +242,21 @@ _BASELINE: Final = Text("baseline", style="dim")
 
 def _differences(summary: Summary) -> list[TableColumn]:
     """Difference of each label to the baseline by the headline's figure, and its interval."""
-    values, intervals = [], []
+    values, intervals, found = [], [], differences(summary)
     for label in summary.labels:
-        against = versus(summary, label, summary.baseline)
-        style = {1: "green", -1: "red", 0: ""}[against.sure]
-        low_high = "" if against.interval is None else "[{}, {}]".format(*map(number, against.interval))
-        baseline = label == summary.baseline
-        values.append(_BASELINE if baseline else Text(number(against.value), style))
-        intervals.append(Text("" if baseline else low_high, "dim"))
-    to = f"to {summary.baseline}"
-    return [TableColumn(to, 0, values), TableColumn("95 % interval", 1, intervals, "left")]
+        against = found.get(label)
+        interval = None if against is None else against.interval
+        style = "" if against is None else {1: "green", -1: "red", 0: ""}[against.sure]
+        values.append(_BASELINE if against is None else Text(by_headline(summary, against.value), style))
+        intervals.append(
+            Text(
+                "" if interval is None else "[{}, {}]".format(*(by_headline(summary, edge) for edge in interval)), "dim"
+            )
+        )
+    return [
+        TableColumn(f"to {summary.baseline}", 0, values),
+        TableColumn("95 % interval", 1, intervals, "left"),
+    ]
 
 
 def _cells(figure: Figure) -> list[Text]:

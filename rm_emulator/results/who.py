@@ -15,7 +15,7 @@ from rm_emulator.results import statistics, waits
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.compare import extremes
 from rm_emulator.results.contest import contenders
-from rm_emulator.results.drawing import SERIES, time_unit
+from rm_emulator.results.drawing import SERIES, duration
 from rm_emulator.results.table import number, percent, times
 from schedulers.core.reasons import Reason
 
@@ -93,12 +93,6 @@ def who(cells: Cells) -> Who:
     )
 
 
-def _span(ms: float) -> str:
-    """A time or a duration in a suitable unit, `12.5 min`."""
-    divisor, unit = time_unit(ms) if ms >= 120_000 else (1000.0, "s")
-    return f"{number(ms / divisor)} {unit}"
-
-
 def _tint(index: int) -> str:
     return f"var(--s{index % SERIES})"
 
@@ -154,15 +148,15 @@ def _waiter(
         job=row["job"],
         about=" \u00b7 ".join(filter(None, (row["name"], row["user"], row["queue"]))),
         tasks=row["tasks"],
-        came=_span(row["submit_ms"]),
-        late=None if row["late_ms"] is None else _span(row["late_ms"]),
-        jct=None if own is None else _span(1000 * own),
-        idle=_span(row["idle_ms"]),
+        came=duration(row["submit_ms"]),
+        late=None if row["late_ms"] is None else duration(row["late_ms"]),
+        jct=None if own is None else duration(1000 * own),
+        idle=duration(row["idle_ms"]),
         bar=bar,
         told=told,
-        mostly=tuple((_tint(place[reason]), reason.replace("_", " "), _span(ms)) for reason, ms in longest),
+        mostly=tuple((_tint(place[reason]), reason.replace("_", " "), duration(ms)) for reason, ms in longest),
         lost=row["failed_tasks"],
-        sooner=(best, _span(1000 * others[best])) if best is not None and sooner else None,
+        sooner=(best, duration(1000 * others[best])) if best is not None and sooner else None,
     )
 
 
@@ -190,7 +184,7 @@ def _life(parts: Sequence[_Part], start: int, end: int, place: Mapping[str, int]
         if low > at:
             stops.append(f"#0000 {at:g}% {low:g}%")
         stops.append(f"{_tint(place[reason])} {low:g}% {high:g}%")
-        told.append(f"{_span(since)} to {_span(until)}: {reason.replace('_', ' ')}")
+        told.append(f"{duration(since)} to {duration(until)}: {reason.replace('_', ' ')}")
         at = high
     if at < 100:
         stops.append(f"#0000 {at:g}% 100%")
@@ -213,7 +207,7 @@ def _gains(cells: Cells) -> Table | None:
             }
             for each in listed:
                 row = known[each["seed"], each["job"]]
-                jct = (_span(1000 * each[side]) for side in ("left_s", "right_s"))
+                jct = (duration(1000 * each[side]) for side in ("left_s", "right_s"))
                 whose = (row["user"] or "-", row["queue"])
                 rows.append((label, (each["job"], how, *whose, str(each["seed"]), *jct, times(each["ratio"]))))
     if not rows:
@@ -294,7 +288,7 @@ def _lost(cells: Cells) -> Table | None:
                     r["job"],
                     ", ".join(_CODES.get(code, f"code {code}") for code in r["codes"]),
                     f"{r['n']:,}",
-                    _span(r["ms"]),
+                    duration(r["ms"]),
                 ),
             )
             for r in of_jobs.head(_LOSERS).iter_rows(named=True)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import rm_emulator
+from rm_emulator.api import API_VERSION
 from rm_emulator.results import report, summary
 
 
@@ -40,3 +42,20 @@ def report_path(tmp_path_factory) -> Path:
     out_dir = tmp_path_factory.mktemp("report")
     summary.build(out_dir, module.run_directory(out_dir, logs=True))
     return report.write(out_dir)
+
+
+@pytest.fixture(scope="session")
+def swept_report(tmp_path_factory) -> Path:
+    """The report of a sweep: nine points of three labels."""
+    stage = {"name": "s", "tasks": 4, "demand": {"cpu": 1}, "duration": "2s"}
+    spec = {
+        "cluster": {"profile": "events", "nodes": [{"count": 1, "capacity": {"cpu": 4}}]},
+        "workload": {"kind": "jobs", "jobs": [{"name": "a", "stages": [stage]}, {"name": "b", "stages": [stage]}]},
+        "policies": [{"kind": "fifo"}, {"kind": "fair"}, {"kind": "las"}],
+        "sweep": {"cluster.nodes[0].count": [1, 2, 3], "workload.jobs[0].stages[0].tasks": [4, 8, 16]},
+    }
+    out = tmp_path_factory.mktemp("sweep") / "out"
+    rm_emulator.run(
+        {"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "swept"}, "spec": spec}, out=out
+    )
+    return report.write(out)

@@ -37,8 +37,8 @@ def desktop(browser, report_path):
 def open_page(browser, report_path):
     opened: list[Opened] = []
 
-    def open_with(**context):
-        opened.append(Opened(browser, report_path, **context))
+    def open_with(path=report_path, **context):
+        opened.append(Opened(browser, path, **context))
         return opened[-1]
 
     yield open_with
@@ -125,6 +125,34 @@ def test_a_printed_page_has_the_charts(desktop):
 
 def listed(page, table="waiters"):
     return page.locator(f"#{table} tbody tr:not([hidden])")
+
+
+#: Of each table on paper: its id, width, the width of its place, rows to see, rows of the label shown.
+_PAPER = """() => [...document.querySelectorAll("table")].filter(t => t.offsetParent).map(t =>
+    [t.id, t.scrollWidth, t.parentElement.clientWidth, [...t.tBodies[0].rows].filter(r => r.offsetHeight > 0).length,
+     [...t.tBodies[0].rows].filter(r => !r.hidden && !r.classList.contains("past")).length])"""
+
+
+def test_on_paper_a_table_has_all_its_rows_and_columns(open_page):
+    page = open_page().page
+    page.set_viewport_size({"width": 688, "height": 1000})  # A4 less its margins, in CSS pixels
+    page.emulate_media(media="print")
+    tables = page.evaluate(_PAPER)
+    assert {table[0] for table in tables} >= {"comparison", "waiters"}
+    for name, width, place, seen, rows in tables:
+        assert (width <= place, seen) == (True, rows), name
+
+
+def test_on_paper_a_sweep_has_all_its_rows(open_page, swept_report):
+    page = open_page(path=swept_report).page
+    page.set_viewport_size({"width": 688, "height": 1000})
+    page.emulate_media(media="print")
+    (table,) = (table for table in page.evaluate(_PAPER) if table[0] == "comparison")
+    assert (table[1] <= table[2], table[3]) == (True, 27)
+    assert (
+        page.evaluate("(b => b.scrollHeight - b.clientHeight)(document.querySelector('#comparison').parentElement)")
+        == 0
+    )
 
 
 def test_the_list_of_jobs_shows_the_best_label_and_another_on_request(desktop):

@@ -144,7 +144,7 @@ def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int) 
         },
         "dragmode": "zoom",
     }
-    return {"data": _gantt_traces(shown, divisor, unit), "layout": layout}, len(shown) < len(bars)
+    return {"data": _gantt_traces(shown, divisor), "layout": layout}, len(shown) < len(bars)
 
 
 def _merged(bars: Sequence[_Bar], slices: int) -> list[_Bar]:
@@ -166,7 +166,7 @@ def _merged(bars: Sequence[_Bar], slices: int) -> list[_Bar]:
     return shown
 
 
-def _gantt_traces(bars: Sequence[_Bar], divisor: float, unit: str) -> list[Figure]:
+def _gantt_traces(bars: Sequence[_Bar], divisor: float) -> list[Figure]:
     groups: dict[tuple[str, str], list[_Bar]] = {}
     for bar in bars:
         groups.setdefault((of_job(bar.job), bar.kind), []).append(bar)
@@ -183,7 +183,7 @@ def _gantt_traces(bars: Sequence[_Bar], divisor: float, unit: str) -> list[Figur
                 "pattern": hatched(shapes.get(kind, ""), 5, 0.8),
             },
             **({"opacity": 0.35} if kind == DATA else {}),
-            "hovertemplate": f"%{{text}}<br>at %{{base:.4~r}} {unit} for %{{x:.4~r}} {unit}<extra></extra>",
+            "hovertemplate": "%{text}<br>at %{customdata[0]} for %{customdata[1]}<extra></extra>",
         }
         for (tint, kind), group in sorted(groups.items())
     ]

@@ -130,11 +130,11 @@ def _figure(courses: Sequence[FirstSeed]) -> Figure:
         for at, dash in ((course.jct_s, "dash"), (course.end_s, "dot")):
             where = {"x0": 1000 * at / divisor, "x1": 1000 * at / divisor, "y0": 0, "y1": 1, "yref": f"{axis} domain"}
             lines.append({**line(**where), "layer": "above", "line": {"color": "$ink", "width": 1.5, "dash": dash}})
-        data += _traces(course.bars, axis, divisor, unit)
+        data += _traces(course.bars, axis, divisor)
     return {"data": data, "layout": {**layout, "annotations": notes, "shapes": lines}}
 
 
-def _traces(bars: Sequence[Bar], axis: str, divisor: float, unit: str) -> list[Figure]:
+def _traces(bars: Sequence[Bar], axis: str, divisor: float) -> list[Figure]:
     """By colour, which is the job's on all charts of nodes."""
     by_colour: dict[str, list[Bar]] = {}
     for bar in bars:
@@ -146,7 +146,7 @@ def _traces(bars: Sequence[Bar], axis: str, divisor: float, unit: str) -> list[F
             "textposition": "none",
             "width": 1.0,
             "marker": {"color": tint, "line": {"width": 0}},
-            "hovertemplate": f"%{{text}}<br>from %{{base:.4~r}} {unit} for %{{x:.4~r}} {unit}<extra></extra>",
+            "hovertemplate": "%{text}<br>from %{customdata[0]} for %{customdata[1]}<extra></extra>",
         }
         for tint, group in sorted(by_colour.items())
     ]

@@ -200,7 +200,7 @@ def _bars(course: PlannedJob, runs: pl.DataFrame, divisor: float) -> list[Figure
                 "text": [f"{name}: {number(running)} running" for name, running in counts],
                 "textposition": "none",
                 "marker": {"color": tint, "line": {"color": tint, "width": 0.6}, "pattern": pattern},
-                "hovertemplate": "%{text}<br>%{base:.4~r} for %{x:.4~r}<extra></extra>",
+                "hovertemplate": "%{text}<br>%{customdata[0]} for %{customdata[1]}<extra></extra>",
             }
         )
     return traces

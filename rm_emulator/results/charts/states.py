@@ -85,7 +85,8 @@ def _strips(course: QueueShares, names: Sequence[str]) -> Figure:
                 "width": 0.72,
                 "opacity": strength,
                 "marker": {"color": tint, "line": {"width": 0}, "pattern": hatched(shape, 6, 0.7, "$card")},
-                "hovertemplate": "from %{base:.4~r} for %{x:.4~r} " + unit + f"<extra>{fairness.STATES[code]}</extra>",
+                "hovertemplate": "from %{customdata[0]} for %{customdata[1]}"
+                f"<extra>{fairness.STATES[code]}</extra>",
             }
         )
     layout = {

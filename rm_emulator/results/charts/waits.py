@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from rm_emulator.results import waits as waiting
 from rm_emulator.results.chart import JOBS, Cells, Chart, register
-from rm_emulator.results.drawing import colour, hatched
-from rm_emulator.results.table import number, percent
+from rm_emulator.results.drawing import colour, duration, hatched, time_unit
+from rm_emulator.results.table import percent
 from schedulers.core.reasons import Reason
 
-_HOUR: float = 3_600_000.0
+#: Names of the units of `time_unit` on an axis.
+_UNITS = {"h": "hours", "min": "minutes", "s": "seconds"}
 _SHAPES = ("", "/")
 
 
@@ -18,23 +19,25 @@ def waits(cells: Cells) -> Chart | None:
     if not cells.reasons:
         return None
     sums = {label: waiting.by_reason(each, cells.nodes(label)) for label, each in cells.waits.items()}
-    hours = {label: dict(each.select("reason", each["ms"] / _HOUR).iter_rows()) for label, each in sums.items()}
+    waited = {label: dict(each.select("reason", "ms").iter_rows()) for label, each in sums.items()}
+    divisor, unit = time_unit(max((sum(of.values()) for of in waited.values()), default=0))
     data = [
         {
             "type": "bar",
             "orientation": "h",
             "name": reason.replace("_", " "),
-            "y": list(reversed(hours)),
-            "x": [round(hours[label].get(reason, 0.0), 5) for label in reversed(hours)],
+            "y": list(reversed(waited)),
+            "x": [round(waited[label].get(reason, 0) / divisor, 5) for label in reversed(waited)],
+            "customdata": [duration(waited[label].get(reason, 0)) for label in reversed(waited)],
             "marker": {"color": colour(index), "pattern": hatched(_SHAPES[index // 8 % 2], 6, 0.6)},
-            "hovertemplate": f"%{{y}}: %{{x:.3~s}} h<br>{waiting.MEANINGS[Reason(reason)]}"
+            "hovertemplate": f"%{{y}}: %{{customdata}}<br>{waiting.MEANINGS[Reason(reason)]}"
             f"<extra>{reason.replace('_', ' ')}</extra>",
         }
         for index, reason in enumerate(cells.reasons)
     ]
     layout = {
         "barmode": "stack",
-        "xaxis": {"title": {"text": "hours, summed over jobs"}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": f"{_UNITS[unit]}, summed over jobs"}, "rangemode": "tozero"},
         "yaxis": {"automargin": True},
         "legend": {"traceorder": "normal"},
         "hovermode": "closest",
@@ -42,18 +45,18 @@ def waits(cells: Cells) -> Chart | None:
     main = "; ".join(f"{r.replace('_', ' ')}: {waiting.MEANINGS[Reason(r)]}" for r in cells.reasons[:4])
     return Chart(
         title="What jobs wait for",
-        alt="A bar per label: hours that jobs waited, by reason",
+        alt="A bar per label: how long jobs waited, by reason",
         caption=f"{main[:1].upper()}{main[1:]}. Of several reasons the first in a fixed order counts. The table says "
         "which part of the cluster was free meanwhile: where much was, limits or an order kept jobs out.",
         variants=(("", {"data": data, "layout": layout}),),
-        head=("label", "reason", "meaning", "jobs", "hours", "cluster free meanwhile"),
+        head=("label", "reason", "meaning", "jobs", "waited", "cluster free meanwhile"),
         rows=tuple(
             (
                 label,
                 row["reason"].replace("_", " "),
                 waiting.MEANINGS[Reason(row["reason"])],
                 f"{row['jobs']:,}",
-                number(row["ms"] / _HOUR),
+                duration(row["ms"]),
                 percent(row["free"]),
             )
             for label, each in sums.items()
