@@ -9,12 +9,16 @@ import msgspec
 
 from rm_emulator.hadoop.sls import read_sls
 from rm_emulator.hadoop.workload import workload
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 
 
 @register("hadoop", source="apache/hadoop, hadoop-tools/hadoop-sls 3.3.5, trace type SLS")
 class Hadoop:
-    """Jobs of Hadoop's scheduler load simulator; with `convert`, a scenario with its queues and settings."""
+    """Jobs of Hadoop's scheduler load simulator; with `convert`, a scenario with its queues and settings.
+
+    `convert hadoop FOLDER OUT` makes a scenario with the folder's nodes, queues and scheduler; a file of jobs alone, or
+    `format: hadoop` in a scenario, is an ordinary workload. The settings below are for a file of jobs alone.
+    """
 
     columns = (
         Column("job.start.ms", "submission, ms since the run began", required=True),
@@ -29,6 +33,10 @@ class Hadoop:
         Column("container.host", "the node that the task asks for, /rack/node"),
         Column("container.memory-mb", "MB of the container; container.vcores likewise"),
         Column("count", "so many equal tasks"),
+    )
+
+    contents = Contents.lacking(
+        "gangs", "gpu", "dates", recurrence="A job's id is its name, so earlier runs of a job are not recognised."
     )
 
     class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

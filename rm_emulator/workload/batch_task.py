@@ -16,7 +16,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 import polars as pl
 
-from rm_emulator.workload.formats import Trace
+from rm_emulator.workload.formats import Contents, Trace
 from rm_emulator.workload.model import Drawn, Fixed, RunTimes, Workload, WorkloadJob
 from rm_emulator.workload.records import INSTANT_MS, MAX_TASKS, AtLeastOne, RecordParams, machine_steps, part_of
 from rm_emulator.workload.tables import BadRows, Column, fixed_table, one
@@ -42,6 +42,20 @@ ParentsOf = Callable[[list[str]], list[tuple[int, ...]]]
 #: From (hundredths of a core, fraction of a machine's memory) to a demand of at least 1 step each.
 Demands = Callable[[float, float], Vector]
 
+#: Facts of both tables; only that of 2018 has the order of stages.
+NO_INSTANCES: Final = Contents.lacking(
+    "recurrence",
+    "gangs",
+    "gpu",
+    "queue",
+    "user",
+    "submission",
+    "dates",
+    task_times=(
+        "All tasks of a stage take the stage's time from start to end, the longest that a task can have taken. "
+        "`parallel` divides it by the number of waves of so many tasks; `cov` spreads the times around their mean."
+    ),
+)
 _STATUSES: Final = (b"Terminated", b"Failed", b"Running", b"Waiting", b"Ready", b"Interrupted", b"Cancelled")
 
 

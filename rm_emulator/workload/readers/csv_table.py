@@ -1,4 +1,4 @@
-"""A user's own jobs as a table, CSV or Parquet; the columns are documented in docs/traces.md.
+"""A user's own jobs as a table, CSV or Parquet; docs/operate/from-your-own-table.md shows how.
 
 Every cell is checked, and all mistakes are reported at once, each with its line, its column, the value and the
 accepted values.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.mapping import UNITS_MS, mapped
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Workload, WorkloadJob
 from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, instant, number, plain
@@ -99,11 +99,21 @@ class _Jobs(msgspec.Struct, kw_only=True):
     """Facts of the job as a whole by column, each with the line of the first row that has the fact."""
 
 
-@register("csv", source="docs/traces.md")
+@register("csv", source="rm-emulator")
 class CsvTable:
-    """A table of your own, CSV or Parquet: one row per stage (or task) with demands and run times."""
+    """A table of your own, CSV or Parquet: one row per stage (or task) with demands and run times.
+
+    A row is a stage: a number of tasks that ask for the same. A job of one stage needs one row. CSV has a header line;
+    columns come in any order, and only `job` and one of `durations` and `mean` are required. `name`, `user`, `app`,
+    `queue`, `weight` and `submit` belong to the job: one of its rows has them, or all rows have the same. A row without
+    demands asks for one core. A run time below 1 ms counts as 1 ms. A `submit` column has numbers or dates, never both.
+
+    In Parquet, a column may have a date type or a duration type, and `durations` may be a list; mistakes name the row
+    (from 1) instead of the line.
+    """
 
     columns = _COLUMNS
+    contents = Contents.lacking("gangs")
     Params = _Options
 
     @staticmethod
@@ -133,11 +143,13 @@ class CsvTable:
             issues.add("a header but no rows")
         made = list(_jobs(jobs, options, issues))
         issues.check(rows=len(made))
+        ordered = _in_time(made, options, issues)
         workload = Workload(
             name=path.name.partition(".")[0],
-            jobs=_in_time(made, options, issues),
+            jobs=ordered,
             resources=cells.resources.names,
             source=path.name,
+            contents=_contents(positions, ordered, dates=cells.dates),
         )
         issues.check(rows=len(made))
         return Trace(workload=workload, notes=(*issues.notes(), *notes, *cells.notes()), mapping=mapping)
@@ -271,6 +283,11 @@ class _Cells:
         self._texts: list[str] = []
         self._small_memory = 0
         self.line = 0
+
+    @property
+    def dates(self) -> bool:
+        """Whether the column of submissions has dates, as far as rows were read."""
+        return self._first_submit is not None and not self._first_submit[0]
 
     def at(self, line: int, texts: list[str]) -> None:
         """Go to a row."""
@@ -545,6 +562,35 @@ def _parents(job_id: str, row: _Row, names: list[str], issues: BadRows) -> tuple
                 hint=nearest(part, names),
             )
     return tuple(sorted(parents))
+
+
+def _contents(columns: Iterable[str], jobs: Sequence[WorkloadJob], *, dates: bool) -> Contents:
+    """Facts of a table, by its columns and by the run times of stages with several tasks."""
+    found = set(columns)
+    lacks = [fact for fact, column in (("user", "user"), ("queue", "queue"), ("dag", "parents")) if column not in found]
+    lacks += [] if {"name", "app"} & found else ["recurrence"]
+    lacks += [] if any("gpu" in column for column in found) else ["gpu"]
+    lacks += [] if dates else ["dates"]
+    assumed = {}
+    if "cpu" not in found:
+        assumed["cpu"] = "A task asks for no core, or for one core if its row asks for nothing else."
+    if "memory" not in found:
+        assumed["memory"] = "A task asks for no memory."
+    if "submit" not in found:
+        assumed["submission"] = "All jobs arrive at time 0."
+    wide = [
+        times
+        for entry in jobs
+        for stage, times in zip(entry.job.stages, entry.runtimes, strict=True)
+        if stage.tasks > 1
+    ]
+    single = sum(not isinstance(times, PerTask) for times in wide)
+    if single:
+        assumed["task_times"] = (
+            f"All tasks of a stage take its one duration, or vary around its mean by `cov` "
+            f"({single:,} of {len(wide):,} stages with several tasks)."
+        )
+    return Contents.lacking("gangs", *lacks, **assumed)
 
 
 def _in_time(jobs: list[WorkloadJob], options: _Options, issues: BadRows) -> tuple[WorkloadJob, ...]:

@@ -7,20 +7,38 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.profile_files import RELEASE, read_profiles
 from rm_emulator.workload.tpch import AtLeastOne, TpchSettings, generate
 
 
 @register("decima", source=f"{RELEASE}; Decima, SIGCOMM 2019, section 7.1")
 class Decima:
-    """TPC-H jobs with task durations measured on Spark, as released (NumPy files) or as JSON."""
+    """TPC-H jobs with task durations measured on Spark, as released (NumPy files) or as JSON.
+
+    Input: the folder `spark_env/tpch` of hongzimao/decima-sim (`2g/adj_mat_1.npy`, `2g/task_duration_1.npy`, ...), or
+    one JSON file `{"source", "queries": [{"query", "size", "edges", "stages": [{"tasks", "fresh_durations",
+    "first_wave", "rest_wave"}]}]}`. The `.npy` files are pickles, and a pickle is a program: an unpickler that knows
+    only the four names of an array reads them, and refuses everything else. Conversion makes each query at each size
+    once, or `jobs` of them at random, and stores the full profiles with the workload.
+    """
 
     columns = (
         Column("{2g..100g}/adj_mat_Q.npy", "1 at [i, j] where stage j needs stage i", required=True),
         Column(
             "{2g..100g}/task_duration_Q.npy", "stage -> wave -> number of executors -> durations in ms", required=True
         ),
+    )
+
+    contents = Contents.lacking(
+        "gangs",
+        "gpu",
+        "queue",
+        "dates",
+        cpu="A task asks for one core.",
+        memory="A task asks for 2Gi.",
+        user="Each query belongs to one of four users.",
+        submission="All jobs arrive at time 0, or at random with `arrivals=poisson`.",
     )
 
     class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
