@@ -587,7 +587,7 @@ def _contents(columns: Iterable[str], jobs: Sequence[WorkloadJob], *, dates: boo
     single = sum(not isinstance(times, PerTask) for times in wide)
     if single:
         assumed["task_times"] = (
-            f"All tasks of a stage take its one duration, or vary around its mean by `cov` "
+            f"All tasks of a stage take the stage's one duration, or vary around its mean by `cov` "
             f"({single:,} of {len(wide):,} stages with several tasks)."
         )
     return Contents.lacking("gangs", *lacks, **assumed)
