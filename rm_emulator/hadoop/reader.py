@@ -42,10 +42,10 @@ class Hadoop:
     class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader: sizes of containers without their own, as in SLS's sls-runner.xml."""
 
-        container_mb: Annotated[int, msgspec.Meta(description="MB of a task's container", ge=1)] = 1024
-        container_vcores: Annotated[int, msgspec.Meta(description="vcores of a task's container", ge=1)] = 1
-        am_mb: Annotated[int, msgspec.Meta(description="MB of an application master", ge=1)] = 1024
-        am_vcores: Annotated[int, msgspec.Meta(description="vcores of an application master", ge=1)] = 1
+        container_mb: Annotated[int, msgspec.Meta(description="memory of a task's container, MB", ge=1)] = 1024
+        container_vcores: Annotated[int, msgspec.Meta(description="number of vcores of a task's container", ge=1)] = 1
+        am_mb: Annotated[int, msgspec.Meta(description="memory of an application master, MB", ge=1)] = 1024
+        am_vcores: Annotated[int, msgspec.Meta(description="number of vcores of an application master", ge=1)] = 1
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:

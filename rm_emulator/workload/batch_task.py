@@ -62,19 +62,24 @@ _STATUSES: Final = (b"Terminated", b"Failed", b"Running", b"Waiting", b"Ready", 
 class BatchParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of both readers."""
 
-    min_stages: Annotated[int, msgspec.Meta(ge=1, description="only jobs with at least so many stages")] = 1
+    min_stages: Annotated[
+        int, msgspec.Meta(ge=1, description="least number of stages of a job; smaller jobs are left out")
+    ] = 1
     task_scale: Annotated[
         float, msgspec.Meta(gt=0, description="factor on the number of tasks of each stage (at least 1 is left)")
     ] = 1.0
     time_scale: Annotated[float, msgspec.Meta(gt=0, description="factor on arrival times; 0.5 doubles the load")] = 1.0
     parallel: Annotated[
-        AtLeastOne | None, msgspec.Meta(description="tasks of a stage taken to have run at once; null: all of them")
+        AtLeastOne | None, msgspec.Meta(description="number of tasks of a stage that ran at once; null: all")
     ] = None
     cov: Annotated[
-        float, msgspec.Meta(ge=0, description="spread of run times inside a stage; 0: all tasks take the same time")
+        float,
+        msgspec.Meta(
+            ge=0, description="coefficient of variation of run times inside a stage; 0: all tasks take the same time"
+        ),
     ] = 0.0
     machine_memory: Annotated[
-        str, msgspec.Meta(description="memory of a machine, which the trace gives demands as fractions of")
+        str, msgspec.Meta(description="memory of a machine; demands in the trace are fractions of it")
     ] = "256Gi"
 
 

@@ -81,7 +81,7 @@ class Alibaba2020:
     class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
 
-        gang: Annotated[bool, msgspec.Meta(description="the instances of a task start together, or not at all")] = False
+        gang: Annotated[bool, msgspec.Meta(description="whether the instances of a task start together")] = False
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:

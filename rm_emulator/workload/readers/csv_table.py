@@ -25,24 +25,30 @@ from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.resources import Resources, Vector, parse_quantity, to_steps
 
 _COLUMNS: Final = (
-    Column("job", "the job's id, the same on all its rows", required=True),
-    Column("name", "what the job is called every time it runs: what predictors find its earlier runs by"),
-    Column("user", "who submits it"),
-    Column("app", "the program that it runs"),
-    Column("queue", "the queue it goes to; 'default' when empty"),
-    Column("weight", "its share against other jobs of the queue; 1 when empty"),
-    Column("submit", "when it arrives: a number in the time unit, or a date and time such as 2024-01-31T10:00:00"),
-    Column("stage", "the stage's name, unique in the job; its number from 0 when empty"),
-    Column("parents", "stages that must be done before: names or numbers from 0, separated by ';' or space"),
-    Column("tasks", "number of tasks; as many as durations when empty"),
-    Column("cpu", "cores of one task: 2, 0.5, 500m"),
+    Column("job", "id of the job, the same on all rows of the job", required=True),
+    Column("name", "recurring name of the job, the same in each run: predictors find earlier runs by this name"),
+    Column("user", "user who submits the job"),
+    Column("app", "program that the job runs"),
+    Column("queue", "queue of the job; 'default' when empty"),
+    Column("weight", "weight of the job among the jobs of its queue, above 0; 1 when empty"),
+    Column("submit", "arrival: a number in the time unit, or a date and time (UTC without a zone); 0 when empty"),
+    Column("stage", "name of the stage, unique in the job; its number from 0 when empty"),
+    Column("parents", "stages that must be done before this stage: names or numbers from 0, separated by ';' or space"),
+    Column("tasks", "number of tasks; the number of `durations`, or 1, when empty"),
+    Column("cpu", "cores of one task: 2, 0.5, 500m; 0 when empty, 1 if the row asks for nothing else"),
     Column("memory", "memory of one task: 4Gi, 512Mi, or a plain number in the memory unit"),
-    Column("res:NAME", "any other resource of one task, such as res:gpu or res:nvidia.com/gpu"),
-    Column("durations", "run time of all tasks, or one per task separated by ';' (this or mean)", required=True),
-    Column("mean", "mean run time of the tasks, where single ones are not known"),
+    Column("res:NAME", "another resource of one task, such as res:gpu or res:nvidia.com/gpu; 0 when empty"),
+    Column("durations", "one run time for all tasks, or one per task separated by ';'; or give `mean`", required=True),
+    Column("mean", "mean run time of the tasks, where single run times are not known"),
     Column("cov", "coefficient of variation of the run times around mean; 0 when empty"),
-    Column("distribution", "of the run times around mean: lognormal (when empty), gamma, exponential, uniform, normal"),
-    Column("hint", "what the submitter says a task takes"),
+    Column(
+        "distribution",
+        "distribution of the run times around mean: lognormal (when empty), gamma, exponential, uniform, normal",
+    ),
+    Column(
+        "hint",
+        "run time of a task as the submitter estimates it; some policies use the hint, the emulated run time does not",
+    ),
 )
 _NAMES: Final = tuple(column.name for column in _COLUMNS if column.name != "res:NAME")
 _OF_JOB: Final = ("name", "user", "app", "queue", "weight", "submit")
@@ -61,21 +67,27 @@ class _Options(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Settings of the reader."""
 
     time_unit: Annotated[
-        Literal["ns", "us", "ms", "s", "min", "h"], msgspec.Meta(description="unit of submit, durations, mean and hint")
+        Literal["ns", "us", "ms", "s", "min", "h"],
+        msgspec.Meta(description="unit of `submit`, `durations`, `mean` and `hint`"),
     ] = "s"
     memory_unit: Annotated[
-        Literal["B", "k", "M", "G", "Ki", "Mi", "Gi"], msgspec.Meta(description="unit of a memory without one")
+        Literal["B", "k", "M", "G", "Ki", "Mi", "Gi"],
+        msgspec.Meta(description="unit of `memory` in cells without a unit"),
     ] = "B"
     rows: Annotated[
-        Literal["stage", "task"], msgspec.Meta(description="what a row is: a stage, or one task of a stage")
+        Literal["stage", "task"],
+        msgspec.Meta(description="content of a row: a stage, or one task of a stage with one duration"),
     ] = "stage"
     origin: Annotated[
-        Literal["first", "zero"], msgspec.Meta(description="time 0: the first arrival, or 0 of the submit column")
+        Literal["first", "zero"], msgspec.Meta(description="time 0: the first arrival, or the 0 of the column `submit`")
     ] = "first"
-    delimiter: Annotated[str, msgspec.Meta(min_length=1, max_length=1, description="between the cells of CSV")] = ","
-    ignore: Annotated[tuple[str, ...], msgspec.Meta(description="columns to pass over; * for all unknown ones")] = ()
+    delimiter: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=1, description="character between the cells of CSV")
+    ] = ","
+    ignore: Annotated[tuple[str, ...], msgspec.Meta(description="columns to ignore; * for all unknown columns")] = ()
     map: Annotated[
-        dict[str, str], msgspec.Meta(description="columns of another table by our names: {submit: SubmitTime@ms}")
+        dict[str, str],
+        msgspec.Meta(description="columns of a foreign table by our names, such as {submit: SubmitTime@ms}"),
     ] = msgspec.field(default_factory=dict)
 
 

@@ -48,15 +48,21 @@ class Decima:
             AtLeastOne | None, msgspec.Meta(description="number of jobs drawn; null: every query and size once")
         ] = None
         seed: Annotated[int, msgspec.Meta(description="seed of the draws")] = 1
-        arrivals: Annotated[Literal["poisson", "batch"], msgspec.Meta(description="poisson, or all at time 0")] = (
-            "batch"
+        arrivals: Annotated[
+            Literal["poisson", "batch"], msgspec.Meta(description="arrivals: poisson at random, batch all at time 0")
+        ] = "batch"
+        interarrival_s: Annotated[float, msgspec.Meta(gt=0, description="mean time between jobs, s, for poisson")] = (
+            25.0
         )
-        interarrival_s: Annotated[float, msgspec.Meta(gt=0, description="poisson: mean time between jobs, s")] = 25.0
         durations: Annotated[
-            Literal["waves", "per_task"], msgspec.Meta(description="waves for executors, per_task for plain containers")
+            Literal["waves", "per_task"],
+            msgspec.Meta(description="model of run times: waves for executors, per_task for plain containers"),
         ] = "waves"
-        level: Annotated[int, msgspec.Meta(ge=1, description="number of executors that per_task and history use")] = 50
-        history: Annotated[int, msgspec.Meta(ge=0, description="number of earlier runs")] = 0
+        level: Annotated[
+            int,
+            msgspec.Meta(ge=1, description="number of executors of the measurements that per_task and `history` use"),
+        ] = 50
+        history: Annotated[int, msgspec.Meta(ge=0, description="number of earlier runs, over all queries")] = 0
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:

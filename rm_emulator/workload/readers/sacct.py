@@ -112,12 +112,15 @@ class Sacct:
         """Settings of the reader."""
 
         demand: Annotated[
-            Literal["alloc", "req"], msgspec.Meta(description="a job asks for what it got (AllocTRES) or requested")
+            Literal["alloc", "req"],
+            msgspec.Meta(description="source of a job's demand: its allocation (AllocTRES) or its request (ReqTRES)"),
         ] = "alloc"
-        queue: Annotated[
-            Literal["partition", "account"], msgspec.Meta(description="which column is taken for the queue")
-        ] = "partition"
-        gang: Annotated[bool, msgspec.Meta(description="the nodes of a job start together, or not at all")] = True
+        queue: Annotated[Literal["partition", "account"], msgspec.Meta(description="column that names the queue")] = (
+            "partition"
+        )
+        gang: Annotated[bool, msgspec.Meta(description="whether the tasks of a job (one per node) start together")] = (
+            True
+        )
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:

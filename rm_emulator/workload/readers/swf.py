@@ -60,7 +60,9 @@ class Swf:
     class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
 
-        gang: Annotated[bool, msgspec.Meta(description="a job's processors start together, or not at all")] = True
+        gang: Annotated[
+            bool, msgspec.Meta(description="whether the tasks of a job (one per processor) start together")
+        ] = True
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:

@@ -222,8 +222,8 @@ class WfFormat:
         speed_mhz: Annotated[
             Annotated[float, msgspec.Meta(gt=0)] | None,
             msgspec.Meta(
-                description="clock of a node of speed 1: run times are scaled to it from the machine they were "
-                "recorded on; null: as recorded"
+                description="clock of a node of speed 1, MHz: run times are scaled to it from the clock of the "
+                "recorded machine; null: as recorded"
             ),
         ] = None
 

@@ -77,7 +77,7 @@ class YarnApps:
 
         task_seconds: Annotated[
             Annotated[float, msgspec.Meta(gt=0)] | None,
-            msgspec.Meta(description="run time of a container; null: as long as its application"),
+            msgspec.Meta(description="run time of a container, s; null: the run time of its application"),
         ] = None
 
     @staticmethod
