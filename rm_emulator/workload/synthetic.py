@@ -134,7 +134,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 # Variations over space and time: a random search for Table 4 and the errors of sampling, then steps by hand, one
 # knob at a time, on seeds 1 to 4; drift and jitter: by hand for 3Sigma's errors, with our three_sigma at its
 # defaults. `time_cov_p90` lies above the paper's figure because the feature with the least variation counts.
-# docs/workloads.md shows what seeds 1 to 10 measure.
+# docs/research/presets-against-the-paper.md has the figures of seeds 1 to 10.
 PRESETS: Final[Mapping[str, Preset]] = {
     "2sigma-like": Preset(
         window_load=1.05,
