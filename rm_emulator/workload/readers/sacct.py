@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.model import RunTimes, WorkloadJob
 from rm_emulator.workload.records import (
     MAX_TASKS,
@@ -37,19 +37,19 @@ from schedulers.core.resources import Resources, parse_quantity
 
 _COLUMNS: Final = (
     Column("JobID", "number; _N an element of an array, +N a part of a heterogeneous job, .STEP a step", required=True),
-    Column("Submit", "when it was submitted", required=True),
+    Column("Submit", "date and time of submission", required=True),
     Column("State", "COMPLETED, FAILED, TIMEOUT, CANCELLED by UID, ...", required=True),
     Column("Elapsed", "run time D-HH:MM:SS, or ElapsedRaw in seconds", required=True),
-    Column("AllocTRES", "what it got: cpu=8,mem=32G,node=2,gres/gpu=4; or the columns below"),
-    Column("ReqTRES", "what it asked for, in the same way"),
-    Column("AllocCPUS", "cores, where there is no TRES; likewise NCPUS, ReqCPUS"),
-    Column("NNodes", "nodes, where there is no TRES"),
-    Column("ReqMem", "memory, where there is no TRES: 4G, 4Gc (per core), 4Gn (per node)"),
-    Column("JobName", "what recurs"),
+    Column("AllocTRES", "allocation: cpu=8,mem=32G,node=2,gres/gpu=4; or the columns below"),
+    Column("ReqTRES", "request, in the same form"),
+    Column("AllocCPUS", "cores, without TRES; NCPUS and ReqCPUS work, too"),
+    Column("NNodes", "number of nodes, without TRES"),
+    Column("ReqMem", "memory, without TRES: 4G, 4Gc (per core), 4Gn (per node)"),
+    Column("JobName", "recurring name"),
     Column("User", "user"),
     Column("Account", "account; not read unless queue=account"),
-    Column("Partition", "taken for the queue"),
-    Column("Timelimit", "the submitter's hint"),
+    Column("Partition", "queue, unless queue=account"),
+    Column("Timelimit", "hint of the submitter"),
 )
 _ID: Final = re.compile(r"(\d{1,18})(?:_(?:\[[^\]]*\]|(\d{1,18}))|\+(\d{1,9}))?(\..+)?")
 _GOING_ON: Final = (
@@ -87,20 +87,40 @@ class _Parts(msgspec.Struct):
 
 @register("sacct", source="Slurm, sacct(1)")
 class Sacct:
-    """Jobs and arrays of Slurm, as `sacct -P` prints them."""
+    """Jobs and arrays of Slurm, as `sacct -P` prints them.
+
+    A job is one task per node, each with an equal share of the job's resources; the tasks start together (a gang). An
+    array is one job, whose elements are tasks of a stage; an element on several nodes is a stage of its own. The parts
+    of a heterogeneous job are stages. Steps (`.batch`, `.0`) are inside their job and left out. Memory is in units of
+    1024; `gres/NAME` becomes the resource NAME (`gpu`). Times without a zone are UTC.
+
+    Jobs that failed, timed out or were cancelled while they ran held their room: they run as long as they did, unless
+    `only_completed`. Pending and running jobs, and jobs that ended before they started, are left out and counted by
+    state. Of several rows of one job (`-D`: requeued, preempted) the last counts, with the first submission. Limits on
+    the elements of an array that run at once, and reservations, are not in the log.
+
+    Required: `JobID`, `Submit`, `State`, `Elapsed` or `ElapsedRaw`, and one of `AllocTRES`, `ReqTRES` and `AllocCPUS`
+    (the latter with `NNodes` and `ReqMem`).
+    """
 
     columns = _COLUMNS
+    contents = Contents.lacking(
+        dag="Dependencies between jobs are not in the log: no job waits for another job, no stage for another stage."
+    )
 
     class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
 
         demand: Annotated[
-            Literal["alloc", "req"], msgspec.Meta(description="a job asks for what it got (AllocTRES) or requested")
+            Literal["alloc", "req"],
+            msgspec.Meta(description="source of a job's demand: its allocation (AllocTRES) or its request (ReqTRES)"),
         ] = "alloc"
-        queue: Annotated[
-            Literal["partition", "account"], msgspec.Meta(description="which column is taken for the queue")
-        ] = "partition"
-        gang: Annotated[bool, msgspec.Meta(description="the nodes of a job start together, or not at all")] = True
+        queue: Annotated[Literal["partition", "account"], msgspec.Meta(description="column that names the queue")] = (
+            "partition"
+        )
+        gang: Annotated[bool, msgspec.Meta(description="whether the tasks of a job (one per node) start together")] = (
+            True
+        )
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:

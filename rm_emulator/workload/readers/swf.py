@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.model import Fixed, WorkloadJob
 from rm_emulator.workload.records import MAX_TASKS, Log, LogParams, entry, number, single, to_ms, whole
 from rm_emulator.workload.tables import MAX_ROWS, BadRow, lines, one
@@ -22,16 +22,16 @@ _COLUMNS: Final = (
     Column("submit time", "s since the log began", required=True),
     Column("wait time", "s; not read", required=True),
     Column("run time", "s", required=True),
-    Column("allocated processors", "how many it got: so many tasks of a core each", required=True),
+    Column("allocated processors", "number of allocated processors: one task of one core each", required=True),
     Column("average cpu time", "not read", required=True),
-    Column("used memory", "KB per processor; taken where none is requested", required=True),
-    Column("requested processors", "taken where none are allocated", required=True),
-    Column("requested time", "s; the submitter's hint", required=True),
+    Column("used memory", "KB per processor; read if no memory is requested", required=True),
+    Column("requested processors", "number; read if none are allocated", required=True),
+    Column("requested time", "s; hint of the submitter", required=True),
     Column("requested memory", "KB per processor", required=True),
     Column("status", "1 completed, 0 failed, 5 cancelled, 2 to 4 parts of a job, -1 unknown", required=True),
     Column("user", "number", required=True),
     Column("group", "number; not read", required=True),
-    Column("executable", "number: the program, which makes jobs recur", required=True),
+    Column("executable", "number of the program: jobs of one program recur", required=True),
     Column("queue", "number", required=True),
     Column("partition", "number; not read", required=True),
     Column("preceding job", "not read", required=True),
@@ -45,14 +45,24 @@ _UNKNOWN: Final = -1
 
 @register("swf", source="Parallel Workloads Archive, Standard Workload Format 2.2")
 class Swf:
-    """Rigid parallel jobs of supercomputers, in the Parallel Workloads Archive's format."""
+    """Rigid parallel jobs of supercomputers, in the Parallel Workloads Archive's format.
+
+    A job is a gang of as many one-core tasks as the job was allocated processors; without that number, as many as it
+    requested. Memory is per processor: the requested memory, else the used memory, else none. The hint is the requested
+    time. Users, queues and programs are numbers; the program is both `name` and `app`. Jobs without run time or
+    processors, and the lines of parts of a job (status 2 to 4), are left out and counted. Failed and cancelled jobs
+    are read unless `only_completed`. Waits, preceding jobs and think times are not read.
+    """
 
     columns = _COLUMNS
+    contents = Contents.lacking("gpu", "dag", "dates", task_times="All tasks of a job take the job's run time.")
 
     class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
 
-        gang: Annotated[bool, msgspec.Meta(description="a job's processors start together, or not at all")] = True
+        gang: Annotated[
+            bool, msgspec.Meta(description="whether the tasks of a job (one per processor) start together")
+        ] = True
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
