@@ -24,7 +24,8 @@ from rm_emulator.experiments.progress import display as shown
 from rm_emulator.issues import InvalidInput, Issue, show_value
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results import compare as comparing
-from rm_emulator.results import replay, statistics, summary, sweep, table
+from rm_emulator.results import headline, metrics, palette, replay, statistics, summary, sweep, table
+from rm_emulator.results.chart import Cells, charts
 from rm_emulator.results.figures import Speedups, Summary
 from rm_emulator.results.story import Story
 from rm_emulator.scenario.check import check
@@ -71,9 +72,11 @@ class Results:
         whole = msgspec.convert(self.summary, Summary)
         title, columns = sweep.compared(whole) if whole.axes else table.compared(whole)
         rows = zip(*(column.cells for column in columns), strict=True)
+        told = f"<p><b>{escape(headline.of(whole))}</b></p>"
         head = "".join(f"<th>{escape(column.heading)}</th>" for column in columns)
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell.plain)}</td>' for cell in row)}</tr>" for row in rows)
-        return f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        caption = f"<caption>{escape(title)}</caption>"
+        return f"{told}<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     @cached_property
     def by_label(self) -> dict[str, dict[int, dict[str, Any]]]:
@@ -115,6 +118,31 @@ class Results:
     def _table(self, name: str, label: str, seed: int) -> pl.DataFrame:
         """A table of a cell, without a sweep."""
         return summary.read_table(summary.cell_dir(self.path, label, seed), name)
+
+    def plot(
+        self, chart: str, variant: str | None = None, *, point: int = 0, dark: bool = False, **settings: Any
+    ) -> Any:
+        """A chart of the report as a plotly figure, which a notebook shows.
+
+        chart: a name of `rm-emulator charts`. variant: as in the chart's selector, such as a label; by default the
+        first. point: of a sweep, from 1. settings: of the chart.
+        Raises `schedulers.core.errors.UnknownName` for an unknown chart, `InvalidParameters` for a setting that the
+        chart does not have, and ValueError where the run has nothing to show or no such variant.
+        """
+        from plotly import graph_objects
+
+        cls, params = charts.parse({"kind": chart, **settings})
+        drawn = cls(params).draw(Cells.of(self.path / summary.point_folder(point)))
+        if drawn is None:
+            raise ValueError(f"the run has nothing that chart '{chart}' shows")
+        known = dict(drawn.variants)
+        if variant is not None and variant not in known:
+            raise ValueError(f"chart '{chart}' has no variant '{variant}' (it has: {', '.join(known)})")
+        colours = palette.DARK if dark else palette.LIGHT
+        figure = palette.painted(known[variant] if variant is not None else drawn.variants[0][1], colours)
+        paper = {"paper_bgcolor": colours["card"], "plot_bgcolor": colours["card"], "font": {"color": colours["ink"]}}
+        layout = {"title": {"text": drawn.title}, "height": drawn.tall + 80, **paper, **figure["layout"]}
+        return graph_objects.Figure(data=figure["data"], layout=layout)
 
     def to_pandas(self, name: Literal["runs", "comparisons", "jobs", "tasks", "nodes"]) -> pd.DataFrame:
         """A frame for pandas, with columns of the same names, and so with the same units.
@@ -159,8 +187,12 @@ class Results:
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
-        """jobs.parquet of every cell, with `label` and `seed` in front; times in ms."""
-        return self._all("jobs")
+        """jobs.parquet of every cell, with `label` and `seed` in front: clock times in ms, `jct_s` and `wait_s` in s.
+
+        Further columns as in the report: `slowdown`, `error_pct` (of the estimated size), `bin` (SLearn's Table 8).
+        An unfinished job has no JCT.
+        """
+        return metrics.timed(self._all("jobs"))
 
     @cached_property
     def tasks(self) -> pl.DataFrame:
@@ -329,6 +361,10 @@ class Explanation(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the story's sentences, a line each."""
+        return f"<pre>{escape(str(self))}</pre>"
+
 
 class Comparison(Mapping[str, Any]):
     """Two runs side by side: as text, and as the data of `rm-emulator compare --json`."""
@@ -352,6 +388,10 @@ class Comparison(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the comparison as the command prints it."""
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _pandas_type(kind: pl.DataType) -> str:

@@ -19,7 +19,7 @@ import msgspec
 
 from rm_emulator.files import write_file
 from rm_emulator.issues import show_point
-from rm_emulator.results import contest, headline, sweep, table
+from rm_emulator.results import contest, headline, palette, sweep, table
 from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Drawing, Section, drawings
 from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.filling import unused_settings
@@ -79,6 +79,8 @@ def render(out_dir: Path) -> str:
         figures=_embedded({place.id: [figure for _, figure in chart.variants] for place, chart in made}),
         scenario=_text(out_dir / "scenario.yaml"),
         plotly=plotly_compressed(),
+        light=palette.css(palette.LIGHT),
+        dark=palette.css(palette.DARK),
     )
 
 
