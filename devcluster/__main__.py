@@ -1,4 +1,4 @@
-"""`python -m devcluster build | up | down | status | demo`."""
+"""`python -m devcluster build | up | install | status | down | demo`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from devcluster import binaries
 from devcluster.cluster import Broken, Devcluster
 from devcluster.demo import demo
+from devcluster.installation import install, run_installed, uninstall
 
 _FOLDER = Path(tempfile.gettempdir()) / "rm-devcluster"
 
@@ -17,7 +18,7 @@ _FOLDER = Path(tempfile.gettempdir()) / "rm-devcluster"
 def main() -> int:
     """0: done; 1: something is down; 2: it cannot be."""
     parser = argparse.ArgumentParser(prog="python -m devcluster", description=__doc__)
-    parser.add_argument("command", choices=("build", "up", "down", "status", "demo"))
+    parser.add_argument("command", choices=("build", "up", "install", "run", "status", "down", "demo"))
     parser.add_argument("--dir", type=Path, default=_FOLDER, help=f"where it lives (default: {_FOLDER})")
     parser.add_argument("--nodes", type=int, default=4, help="so many fake nodes (default: 4)")
     parser.add_argument("--cpu", default="8", help="of each node (default: 8)")
@@ -49,7 +50,15 @@ def _do(asked: argparse.Namespace) -> int:
         sys.stderr.write(f"{asked.nodes} nodes are ready. Use it with:\n")
         sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
         return 0
+    if asked.command == "install":
+        install(cluster)
+        sys.stderr.write("brain, kube-scheduler and controllers are ready.\n")
+        return 0
+    if asked.command == "run":
+        run_installed(cluster)
+        return 0
     if asked.command == "down":
+        uninstall(cluster)
         cluster.remove()
         return 0
     parts = cluster.status()
