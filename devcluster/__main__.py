@@ -45,22 +45,25 @@ def _do(asked: argparse.Namespace) -> int:
     if asked.command == "demo":
         return demo()
     cluster = Devcluster(asked.dir, version=asked.version)
-    if asked.command == "up":
-        cluster.up(nodes=asked.nodes, cpu=asked.cpu, memory=asked.memory, reserved=True)
-        sys.stderr.write(f"{asked.nodes} nodes are ready. Use it with:\n")
-        sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
-        return 0
-    if asked.command == "install":
-        install(cluster)
-        sys.stderr.write("brain, kube-scheduler and controllers are ready.\n")
-        return 0
-    if asked.command == "run":
-        run_installed(cluster)
-        return 0
-    if asked.command == "down":
-        uninstall(cluster)
-        cluster.remove()
-        return 0
+    match asked.command:
+        case "up":
+            cluster.up(nodes=asked.nodes, cpu=asked.cpu, memory=asked.memory, reserved=True)
+            sys.stderr.write(f"{asked.nodes} nodes are ready. Use it with:\n")
+            sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
+        case "install":
+            install(cluster)
+            sys.stderr.write("brain, kube-scheduler and controllers are ready.\n")
+        case "run":
+            run_installed(cluster)
+        case "down":
+            uninstall(cluster)
+            cluster.remove()
+        case _:
+            return _status(cluster)
+    return 0
+
+
+def _status(cluster: Devcluster) -> int:
     parts = cluster.status()
     for part, pid in parts.items():
         sys.stdout.write(f"{part:20} {'down' if pid is None else f'runs (pid {pid})'}\n")
