@@ -76,9 +76,9 @@ def alternatives(kind: Any) -> tuple[Any, ...]:
 
 
 def undescribed(said: dict[str, Any], path: str = "") -> Iterator[str]:
-    """Fields below a schema that have no description."""
+    """Fields below a schema that have no description. Kubernetes accepts none on an object's own metadata."""
     for name, below in said.get("properties", {}).items():
-        if not below.get("description"):
+        if not below.get("description") and (path or name != "metadata"):
             yield f"{path}.{name}"
         yield from undescribed(below, f"{path}.{name}")
     if "items" in said:
