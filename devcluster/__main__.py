@@ -1,4 +1,4 @@
-"""`python -m devcluster build | up | down | status | demo`."""
+"""`python -m devcluster build | up | install | status | down | demo`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from devcluster import binaries
 from devcluster.cluster import Broken, Devcluster
 from devcluster.demo import demo
+from devcluster.installation import install, run_installed, uninstall
 
 _FOLDER = Path(tempfile.gettempdir()) / "rm-devcluster"
 
@@ -17,7 +18,7 @@ _FOLDER = Path(tempfile.gettempdir()) / "rm-devcluster"
 def main() -> int:
     """0: done; 1: something is down; 2: it cannot be."""
     parser = argparse.ArgumentParser(prog="python -m devcluster", description=__doc__)
-    parser.add_argument("command", choices=("build", "up", "down", "status", "demo"))
+    parser.add_argument("command", choices=("build", "up", "install", "run", "status", "down", "demo"))
     parser.add_argument("--dir", type=Path, default=_FOLDER, help=f"where it lives (default: {_FOLDER})")
     parser.add_argument("--nodes", type=int, default=4, help="so many fake nodes (default: 4)")
     parser.add_argument("--cpu", default="8", help="of each node (default: 8)")
@@ -44,14 +45,25 @@ def _do(asked: argparse.Namespace) -> int:
     if asked.command == "demo":
         return demo()
     cluster = Devcluster(asked.dir, version=asked.version)
-    if asked.command == "up":
-        cluster.up(nodes=asked.nodes, cpu=asked.cpu, memory=asked.memory, reserved=True)
-        sys.stderr.write(f"{asked.nodes} nodes are ready. Use it with:\n")
-        sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
-        return 0
-    if asked.command == "down":
-        cluster.remove()
-        return 0
+    match asked.command:
+        case "up":
+            cluster.up(nodes=asked.nodes, cpu=asked.cpu, memory=asked.memory, reserved=True)
+            sys.stderr.write(f"{asked.nodes} nodes are ready. Use it with:\n")
+            sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
+        case "install":
+            install(cluster)
+            sys.stderr.write("brain, kube-scheduler and controllers are ready.\n")
+        case "run":
+            run_installed(cluster)
+        case "down":
+            uninstall(cluster)
+            cluster.remove()
+        case _:
+            return _status(cluster)
+    return 0
+
+
+def _status(cluster: Devcluster) -> int:
     parts = cluster.status()
     for part, pid in parts.items():
         sys.stdout.write(f"{part:20} {'down' if pid is None else f'runs (pid {pid})'}\n")

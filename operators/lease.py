@@ -39,9 +39,13 @@ class LeaderElection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
     name: Annotated[str, msgspec.Meta(min_length=1)] = BRAIN_LEASE
+    """Name of the Lease."""
     lease_duration: Millis = Millis(7000)
+    """Time without a renewal after which another replica takes over."""
     renew_deadline: Millis = Millis(5500)
+    """Time after which a leader that cannot renew gives up."""
     retry_period: Millis = Millis(1000)
+    """Time between two renewals, or two tries."""
 
     def __post_init__(self) -> None:
         check_times(self.lease_duration / 1000, self.renew_deadline / 1000, self.retry_period / 1000)

@@ -112,7 +112,14 @@ class Shell:
 
 
 def prints(says: list[str], printed: str) -> bool:
-    """Whether the lines of a page are those printed, `...` standing for any; blank lines and edges aside."""
-    shown = "\n".join(re.escape(line.strip()) if line != "..." else r"(?s:.*)" for line in says)
+    """True if a page's lines are the printed ones; blank lines and edges do not count.
+
+    The line `...` stands for any lines, ` ...` at the end of a line for the rest of that line.
+    """
+    shown = "\n".join(_pattern(line.strip()) if line != "..." else r"(?s:.*)" for line in says)
     lines = "\n".join(line.strip() for line in printed.splitlines() if line.strip())
     return re.fullmatch(shown, lines) is not None
+
+
+def _pattern(line: str) -> str:
+    return re.escape(line.removesuffix("...")) + ".*" if line.endswith(" ...") else re.escape(line)

@@ -33,7 +33,16 @@ WITH_COMMANDS = [page for page in PAGES if any(block.language in SHELL for block
 #: How commands begin that no test here runs -> why not, and who does.
 ELSEWHERE = {
     "docker build": "takes an image from a registry",
-    "kubectl ": "needs a cluster: tests/kubernetes/test_guide_controlplane.py",
+    "kubectl ": "needs a cluster: tests/kubernetes/test_guide_controlplane.py, test_tutorial_controlplane.py",
+    "export KUBECONFIG": "names a cluster: tests/kubernetes/test_tutorial_controlplane.py",
+    "python -m devcluster ": "starts a control plane: tests/kubernetes/test_tutorial_controlplane.py",
+    "rm-emulator snapshot ": "reads a cluster: tests/kubernetes/test_guide_controlplane.py",
+    "rm-emulator run live.yaml": "plays what a cluster holds: likewise",
+    "rm-emulator run two.yaml": "likewise: test_tutorial_controlplane.py",
+    "(cat candidates.yaml": "likewise: test_guide_controlplane.py",
+    "rm-emulator run rehearsal.yaml": "likewise",
+    "rm-emulator explain out/live ": "likewise",
+    "sed 's/maxRunning": "likewise",
     "manifests/overlays/production/certificates.sh": "needs a cluster: tests/kubernetes/test_manifests_controlplane.py",
     "sacct ": "Slurm's program; its output is a sample",
     "curl ": "a ResourceManager's answer; a sample",
@@ -69,7 +78,9 @@ LEFT = {
 OTHER = {
     "docs/design.md": {""},
     "docs/extending.md": {"python", "diff"},
-    "docs/kubernetes.md": {"scrape_configs", "apiVersion: kustomize"},
+    "docs/kubernetes.md": {"text"},
+    "docs/platform/install.md": {"apiVersion: kustomize"},
+    "docs/platform/watch-and-alert.md": {"scrape_configs"},
 }
 
 
@@ -198,7 +209,8 @@ def test_yaml_of_a_page_is_accepted(block: Block, tmp_path: Path) -> None:
         whole["spec"].update(shown[0])
         file.write_text(yaml.safe_dump(whole))
     elif shown[0]["kind"] == "Scenario":
-        file.write_text(block.text)
+        # Without a cluster it stands in front of the objects of a live one.
+        file.write_text(block.text if "cluster" in shown[0]["spec"] else block.text + NODE + JOB)
     else:
         file.write_text(block.text + NODE + (JOB if shown[0]["kind"] == "Queue" else ""))
     check(load(file))

@@ -18,21 +18,23 @@ class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """All settings of `python -m operators.controllers`."""
 
     namespace: str = msgspec.field(default_factory=own_namespace)
+    """Namespace of the Lease; by default that of the own pod."""
     recreate_after: Millis = Millis(30_000)
-    """A released pod without room on its node for so long, by kube-scheduler's word, is made anew."""
+    """Time after which a released pod is made anew if kube-scheduler finds no room for it on its node."""
     concurrency: Count = 16
-    """Writes on their way at once."""
+    """Most writes on their way at once."""
     status_every: Millis = Millis(1000)
     """Shortest time between two writes of a job's status."""
     resources: tuple[str, ...] = ("cpu", "memory", "pods")
+    """Resources that brain counts, as in the brain's configuration."""
     nodes: Nodes = "all"
-    """As brain's."""
+    """Nodes for pods that join, as in the brain's configuration."""
     unknown_resources: Literal["refuse", "leave"] = "refuse"
-    """Whether a DagJob with requests outside `resources` is refused, or left to kube-scheduler."""
+    """`refuse`: a DagJob with requests outside `resources` fails; `leave`: kube-scheduler finds the node."""
     management: ManagementPort = ManagementPort(port=8082)
     leader_election: LeaderElection | None = LeaderElection(name=CONTROLLERS_LEASE)
     kubeconfig: str | None = None
-    """None in a cluster."""
+    """Kubeconfig files, `A:B`; None in a cluster, where the ServiceAccount counts."""
     log_level: Level = "info"
 
 

@@ -41,40 +41,43 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Data kept on the process's volume."""
 
     dir: Text = "/var/lib/rm-emulator"
+    """Folder of event logs and history."""
     log: Literal["full", "decisions", "hash"] = "decisions"
-    """`full` keeps every fact and decision, `decisions` the decisions, `hash` nothing but the hash."""
+    """`full` logs every fact and decision, `decisions` the decisions, `hash` only the hash."""
     max_log_bytes: Count = 2**30
-    """Size of all log files together; the oldest go first."""
+    """Most bytes of all log files together; the oldest files go first."""
     history: Annotated[int, msgspec.Meta(ge=0)] = 20_000
-    """Number of finished jobs with which a predictor begins."""
+    """Number of finished jobs from which a predictor learns at the start."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the core's state is stored for the next leader, at most."""
+    """Storing the core's state for the next leader."""
 
     every_s: Seconds = msgspec.field(default=5.0, name="everySeconds")
+    """Shortest time between two snapshots."""
 
 
 class ReleasesConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Removing gates."""
 
     concurrency: Count = 16
+    """Most writes on their way at once."""
     expire_s: Seconds = msgspec.field(default=30.0, name="expireSeconds")
-    """Seconds after which a grant is given up if its pod has not started to bind."""
+    """Seconds after which brain gives a grant up whose pod has not started to bind."""
 
 
 class ConditionsConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Writing the reasons why pods and jobs wait."""
 
     per_second: Seconds = msgspec.field(default=20.0, name="perSecond")
-    """Most writes a second."""
+    """Most writes a second of conditions, status fields, Events and figures of Queues together."""
 
 
 class CacheConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a silent API server is believed."""
+    """Watching the API server."""
 
     stale_s: Seconds = msgspec.field(default=120.0, name="staleSeconds")
-    """Seconds without a word from the API server after which the brain decides nothing."""
+    """Seconds of silence of the API server after which brain is not ready."""
 
 
 class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,18 +87,23 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     policy: dict[str, Any]
+    """The policy and its settings."""
     predictor: dict[str, Any] | None = None
+    """The predictor of run times and its settings; None: no estimates."""
     placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
+    """The placer, which chooses a node where the policy leaves the node open."""
     resources: tuple[Text, ...] = NEEDED
-    """Names of the core's vectors, never to be reordered."""
+    """Resources that brain counts; add others at the end, never reorder the list."""
     nodes: Nodes = "all"
-    """Which nodes pods are placed on."""
+    """Nodes for pods that join: `reserved` (those with the taint `rm-emulator.io/reserved`) or `all`."""
     seed: int = 0
+    """Seed of random choices."""
     cycle_ms: Millis = msgspec.field(default=Millis(50), name="cycle")
-    """How long changes are gathered before the core decides."""
+    """Time for which brain gathers changes before the core decides."""
     reserve_after_ms: Millis | None = msgspec.field(default=None, name="reserveAfter")
     """Wait after which nodes are reserved for a large task or a gang; None: never."""
     namespace: Text = msgspec.field(default_factory=own_namespace)
+    """Namespace of Lease and snapshot; by default that of the own pod."""
     extender: ExtenderPort
     management: ManagementPort = ManagementPort()
     leader_election: LeaderElection | None = msgspec.field(default=LeaderElection(), name="leaderElection")
@@ -105,7 +113,7 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
     conditions: ConditionsConfig = ConditionsConfig()
     cache: CacheConfig = CacheConfig()
     kubeconfig: Text | None = None
-    """None in a cluster."""
+    """Kubeconfig files, `A:B`; None in a cluster, where the ServiceAccount counts."""
     log_level: Level = msgspec.field(default="info", name="logLevel")
 
 

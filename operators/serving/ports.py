@@ -17,13 +17,15 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Certificate of the verb port and its permitted callers; the files are read again when they change."""
 
     cert_file: Text
+    """The server's certificate."""
     key_file: Text
+    """The server's key."""
     client_ca_file: Text
     """Authority of the clients' certificates."""
     client_names: tuple[Text, ...] = ("system:kube-scheduler", "rm-scheduler")
-    """Common names or alternative names (DNS, URI), of which a client's certificate must have one."""
+    """Accepted clients: common names or alternative names (DNS, URI) of their certificates."""
     reload_every: Millis = Millis(10_000)
-    """How often the files are looked at."""
+    """Time between two looks at the files."""
 
     def __post_init__(self) -> None:
         if not self.client_names:
@@ -34,13 +36,15 @@ class ExtenderPort(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Where kube-scheduler calls. Without TLS the address must be a loopback one."""
 
     address: Text = "127.0.0.1"
+    """Address to listen on."""
     port: Port = 8443
-    """0: any free port."""
+    """Port to listen on; 0: any free port."""
     http_timeout: Millis = Millis(5000)
-    """As in kube-scheduler's configuration."""
+    """Timeout of kube-scheduler's calls, as in kube-scheduler's configuration."""
     budget: Fraction = 0.8
     """Part of `http_timeout` after which a call is answered by an error."""
     tls: Tls | None
+    """Certificates; None: plain HTTP on loopback."""
 
     def __post_init__(self) -> None:
         if self.tls is None and not is_loopback(self.address):

@@ -316,15 +316,18 @@ def page(results: dict[str, Any], minutes: float, seed: int) -> str:
     text = f"""\
 # An hour of foreign load, with a kill each minute
 
-Made by `make soak` ({command}): the overlay `production` (two replicas of
-each part, mutual TLS) under `hdrf` on a real control plane with {NODES} fake nodes of {CPUS} CPU; {JOBS} DagJobs of
-up to 2,000 tasks in four queues, some with gangs, beside plain pods, a batch Job, and pods of the default scheduler on
-{SHARED} nodes of its own. Each minute one part is killed: a replica of brain, kube-scheduler or controllers, by SIGKILL
-or SIGTERM, both brains at once, or the API server or etcd, which come back after at most {OUTAGE_S:g} s.
-Every {HOSTILE_S:g} s a tenant tries something hostile ([hostile.py](../tests/kubernetes/hostile.py)): plans of gangs in
-annotations, quantities that cannot be read, numbers of 5,000 digits, pods past queue and gate; what is refused an
-administrator tries again, where that does no harm by right. Whether a brain decides is asked every half second, as a
-kubelet asks whether one is ready; the first {RECOVERY_S:g} s after the API server answers again are left out.
+Made by `make soak` ({command}). The overlay `production` (two replicas
+of each part, mutual TLS) runs under `hdrf` on a real control plane with {NODES} fake nodes of {CPUS} CPU. The load:
+{JOBS} DagJobs of up to 2,000 tasks in four queues, some with gangs; plain pods; a batch Job; and pods of the default
+scheduler on {SHARED} nodes of its own.
+
+- **Kills**: each minute one part dies, by SIGKILL or SIGTERM: a replica of brain, kube-scheduler or controllers, both
+  brains at once, or the API server or etcd, which come back after at most {OUTAGE_S:g} s.
+- **Hostile objects**: every {HOSTILE_S:g} s a tenant attacks ([list](../tests/kubernetes/hostile.py)): plans of
+  gangs in annotations, unreadable quantities, numbers of 5,000 digits, pods that bypass queue and gate. An
+  administrator tries again whatever was refused to the tenant, unless the administrator could rightly do harm with it.
+- **Watcher**: a program looks at every change of every pod, and asks every half second, as a kubelet does, whether a
+  brain is ready. The first {RECOVERY_S:g} s after the API server answers again do not count.
 
 | | |
 | --- | --- |

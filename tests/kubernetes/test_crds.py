@@ -75,6 +75,21 @@ def alternatives(kind: Any) -> tuple[Any, ...]:
     return kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
 
 
+def undescribed(said: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Fields below a schema that have no description. Kubernetes accepts none on an object's own metadata."""
+    for name, below in said.get("properties", {}).items():
+        if not below.get("description") and (path or name != "metadata"):
+            yield f"{path}.{name}"
+        yield from undescribed(below, f"{path}.{name}")
+    if "items" in said:
+        yield from undescribed(said["items"], f"{path}[]")
+
+
+@pytest.mark.parametrize("name", ["dagjob", "queue"])
+def test_every_field_has_a_description(name: str) -> None:
+    assert list(undescribed(schema(name))) == []
+
+
 @pytest.mark.parametrize(("name", "struct"), [("dagjob", DagJob), ("dagjob", WholeDagJob), ("queue", QueueObject)])
 def test_structs_and_schema_are_the_same(name: str, struct: Any) -> None:
     said = schema(name)

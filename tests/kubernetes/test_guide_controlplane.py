@@ -1,19 +1,33 @@
-"""The commands of docs/kubernetes.md, in the order in which they stand, on a real control plane."""
+"""The commands of docs/platform, page by page in the order in which they stand, on a real control plane.
+
+The tutorial starts a control plane of its own: test_tutorial_controlplane.py.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from devcluster.cluster import Devcluster
-from devcluster.deployments import Running
+from devcluster.installation import MANIFESTS, running
 from tests.kubernetes.installed import wait
-from tests.pages import Shell, blocks, commands
+from tests.pages import ROOT, SHELL, Shell, blocks, commands
 
 pytestmark = pytest.mark.controlplane
 
-PAGE = "docs/kubernetes.md"
+FOLDER = "docs/platform"
+TUTORIAL, INSTALL, UNINSTALL = (f"{FOLDER}/{name}.md" for name in ("tutorial", "install", "upgrade"))
+#: Pages for a cluster on which rm-emulator is installed; the one that removes it comes last.
+PAGES = sorted(
+    (
+        page
+        for page in (file.relative_to(ROOT).as_posix() for file in (ROOT / FOLDER).glob("*.md"))
+        if page not in (TUTORIAL, INSTALL) and any(block.language in SHELL for block in blocks(page))
+    ),
+    key=lambda page: (page == UNINSTALL, page),
+)
 #: How commands begin that are not run -> why not.
 NOT_HERE = {
     "docker build": "takes an image from a registry",
@@ -23,40 +37,57 @@ NOT_HERE = {
 }
 
 
+@pytest.fixture(scope="module")
+def installed(alone: Devcluster) -> Iterator[Devcluster]:
+    """The overlay `dev`, applied and running, with the queues of the samples."""
+    alone.apply(MANIFESTS / "overlays" / "dev")  # the devcluster has no claims, which `production` makes
+    with running(alone):
+        alone.apply(MANIFESTS / "samples" / "queues.yaml")
+        yield alone
+
+
+def run(cluster: Devcluster, page: str, folder: Path, pod: str = "") -> None:
+    """Run a page's commands with the reader's own names in the placeholders."""
+    shell = shell_of(cluster, folder)
+    for block in blocks(page):
+        if block.file and not block.file.startswith("manifests/"):
+            (shell.folder / block.file).write_text(block.text)
+        for command in commands(block):
+            if not any(command.text.startswith(begins) for begins in NOT_HERE):
+                text = command.text.replace("POD", pod).replace("FILE", str(cluster.kubeconfig))
+                shell.run(text.replace("NODE...", "--all --overwrite").replace("NODE", "n0"))
+
+
+def shell_of(cluster: Devcluster, folder: Path) -> Shell:
+    kubectl = cluster.programs["kubectl"]
+    shell = Shell(folder, KUBECONFIG=str(cluster.kubeconfig), KUBECTL=str(kubectl))
+    (folder / "bin" / "kubectl").symlink_to(kubectl)
+    return shell
+
+
+def submit_the_job_of_the_guide(cluster: Devcluster) -> None:
+    """The DagJob `etl` of the page on jobs, anew, and the samples, so that there is something that waits."""
+    (dagjob,) = (block.text for block in blocks(f"{FOLDER}/submit-jobs.md") if "kind: DagJob" in block.text)
+    cluster.kubectl("delete", "dagjobs,jobs,pods", "--all")
+    cluster.kubectl("apply", "-k", str(MANIFESTS / "samples"))
+    cluster.kubectl("delete", "dagjob", "etl")
+    cluster.kubectl("apply", "-f", "-", input=dagjob.replace("queue: default", "queue: analytics"))
+
+
 def waiting(cluster: Devcluster) -> str:
     """A pod that was told that it waits, or ''."""
-    for pod in cluster.get("pods")["items"]:
+    for pod in cluster.get("pods", "-n", "default")["items"]:
         conditions = pod.get("status", {}).get("conditions", [])
         if any((c["type"], c["status"]) == ("rm-emulator.io/Waiting", "True") for c in conditions):
             return str(pod["metadata"]["name"])
     return ""
 
 
-def test_the_commands_of_the_guide_run_in_order(alone: Devcluster, tmp_path: Path) -> None:
-    kubectl = alone.programs["kubectl"]
-    shell = Shell(tmp_path, KUBECONFIG=str(alone.kubeconfig), KUBECTL=str(kubectl))
-    (tmp_path / "bin" / "kubectl").symlink_to(kubectl)
-    whole = blocks(PAGE)
-    dagjob = next(block for block in whole if "kind: DagJob" in block.text)
-    running: list[Running] = []
-    pod = ""
-    try:
-        for block in whole:
-            for command in commands(block):
-                if command.text == "kubectl get rmq":
-                    shell.run("kubectl apply --server-side -k manifests/overlays/dev")  # the devcluster has no claims
-                    running += [Running(alone, name) for name in ("rm-controllers", "rm-brain")]
-                    for part in running:
-                        part.wait_ready()
-                    shell.run("kubectl apply -f manifests/samples/queues.yaml")
-                    shell.run("kubectl apply -k manifests/samples")
-                    (shell.folder / "etl.yaml").write_text(dagjob.text.replace("queue: default", "queue: analytics"))
-                    shell.run("kubectl delete dj etl && kubectl apply -f etl.yaml")
-                    pod = wait(lambda: waiting(alone))
-                if not any(command.text.startswith(begins) for begins in NOT_HERE):
-                    shell.run(
-                        command.text.replace("POD", pod).replace("NODE...", "--all --overwrite").replace("NODE", "n0")
-                    )
-    finally:
-        for part in running:
-            part.stop()
+def test_the_commands_of_the_page_on_installing_run_in_order(alone: Devcluster, tmp_path: Path) -> None:
+    run(alone, INSTALL, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_run_in_order(installed: Devcluster, tmp_path: Path, page: str) -> None:
+    submit_the_job_of_the_guide(installed)
+    run(installed, page, tmp_path, pod=wait(lambda: waiting(installed)))

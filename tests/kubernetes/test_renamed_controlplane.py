@@ -42,7 +42,7 @@ def test_the_old_namespace_stands_nowhere(tmp_path: Path, overlay: str) -> None:
 
 
 def test_the_overlay_that_the_page_shows_renders(tmp_path: Path) -> None:
-    (shown,) = (block.text for block in blocks("docs/kubernetes.md") if "kind: Kustomization" in block.text)
+    (shown,) = (block.text for block in blocks("docs/platform/install.md") if "kind: Kustomization" in block.text)
     (tmp_path / "rm-emulator").symlink_to(ROOT)
     above = tmp_path / "above"
     above.mkdir()
