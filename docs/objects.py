@@ -16,7 +16,7 @@ import yaml
 
 from schedulers.objects import names
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).resolve().parents[1]
 CRDS: Final = ROOT / "manifests" / "crds"
 
 _CONDITION: Final[Mapping[str, str]] = {
@@ -114,9 +114,15 @@ NAMES: Final[Mapping[str, Name]] = {
     "STAGE_LABEL": Name("label", "pod", "Stage of the pod; set by the controllers alone."),
     "INDEX_LABEL": Name("label", "pod", "Index of the task in its stage, from 0; set by the controllers alone."),
     "ATTEMPT_LABEL": Name("label", "pod", "Attempt at the task, from 0; set by the controllers alone."),
-    "RECURRING_LABEL": Name("label", "DagJob, pod", "Name that links runs in the history; by default the object's name."),
-    "USER_LABEL": Name("label", "pod, pod template", "User on whose behalf a plain pod runs; a DagJob has `spec.user`."),
-    "RESERVED_TAINT": Name("taint", "node", "Keeps all other pods off; pods that join tolerate it, whatever its value."),
+    "RECURRING_LABEL": Name(
+        "label", "DagJob, pod", "Name that links runs in the history; by default the object's name."
+    ),
+    "USER_LABEL": Name(
+        "label", "pod, pod template", "User on whose behalf a plain pod runs; a DagJob has `spec.user`."
+    ),
+    "RESERVED_TAINT": Name(
+        "taint", "node", "Keeps all other pods off; pods that join tolerate it, whatever its value."
+    ),
     "SPEED_LABEL": Name("label", "node", "Speed of the node: tasks take half as long at 2. By default 1."),
     "TYPE_LABEL": Name("label", "node", "Instance type, set by clouds; `device` of a wish."),
     "ZONE_LABEL": Name("label", "node", "Zone, set by clouds; `rack` of a wish."),
@@ -146,7 +152,11 @@ CONDITIONS: Final[Mapping[str, tuple[str, str, str]]] = {
         "the wait. A pod that starts at once has no such condition.",
     ),
     "QueueKnown": ("DagJob", "controllers", "The queue of the job exists: reason `Found` or `NotFound`."),
-    "DeadlineMissed": ("DagJob", "controllers", "The deadline has passed before the end of the job; nothing is stopped."),
+    "DeadlineMissed": (
+        "DagJob",
+        "controllers",
+        "The deadline has passed before the end of the job; nothing is stopped.",
+    ),
     names.PODS_REFUSED: (
         "DagJob",
         "controllers",
@@ -158,7 +168,11 @@ CONDITIONS: Final[Mapping[str, tuple[str, str, str]]] = {
         "Released pods have not started, in the words of kube-scheduler or kubelet; `False` once all are placed.",
     ),
     "Complete": ("DagJob", "controllers", "All tasks have succeeded."),
-    "Failed": ("DagJob", "controllers", "The job has ended without success: `TaskFailed` or the reason why it cannot run."),
+    "Failed": (
+        "DagJob",
+        "controllers",
+        "The job has ended without success: `TaskFailed` or the reason why it cannot run.",
+    ),
     "Ready": (
         "Queue",
         "controllers",
@@ -213,8 +227,7 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     if "type" not in schema:
-        values = schema.get("additionalProperties", schema)
-        return "mapping of resources to quantities, or a share" if values is not schema else "quantity"
+        return "mapping of resources to quantities, or a share" if "additionalProperties" in schema else "quantity"
     if schema["type"] == "array":
         most = f", at most {schema['maxItems']}" if "maxItems" in schema else ""
         return f"list of {_type(schema['items'])}{most}"
@@ -224,10 +237,8 @@ def _type(schema: Mapping[str, Any]) -> str:
     if schema["type"] == "string":
         most = f", at most {schema['maxLength']} characters" if "maxLength" in schema else ""
         return "time (RFC 3339)" if schema.get("format") == "date-time" else f"text{most}"
-    if "minimum" not in schema:
-        return str(schema["type"])
-    most = f" to {schema['maximum']:.10g}" if "maximum" in schema else " or more"
-    return f"{schema['type']}, {schema['minimum']:.10g}{most}"
+    limits = f", {schema['minimum']:.10g} to {schema['maximum']:.10g}" if "minimum" in schema else ""
+    return f"{schema['type']}{limits}"
 
 
 def _rules(schema: Mapping[str, Any]) -> Iterator[str]:
@@ -243,9 +254,10 @@ def condition_types() -> set[str]:
     for path in sorted((ROOT / "operators").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                at = {"Condition": 0, "_set": 2}.get(node.func.id)
+                at = {"Condition": 0, "_set": 2, "_end": 2}.get(node.func.id)
                 found |= _texts(node.args[at]) if at is not None and len(node.args) > at else set()
-    return found
+    # `_end` names a phase: of the two, only `Failed` is a condition as well.
+    return found - {"Succeeded"}
 
 
 def _texts(node: ast.expr) -> set[str]:
@@ -297,7 +309,12 @@ def _resource(kind: str, crd: Mapping[str, Any]) -> Iterator[str]:
                 default = "required" if field.required else f"`{field.default}`" if field.default else ""
                 yield f"| `{field.path}` | {cell(field.type)} | {default} | {cell(field.meaning)} |"
         yield ""
-    yield from (f"### Rules of a {kind}", "", "The API server refuses an object that breaks a rule, with the message:", "")
+    yield from (
+        f"### Rules of a {kind}",
+        "",
+        "The API server refuses an object that breaks a rule, with the message:",
+        "",
+    )
     yield from (f"- {message}" for message in dict.fromkeys(_rules(_schema(kind))))
     yield ""
 
