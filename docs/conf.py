@@ -25,6 +25,7 @@ html_theme = "furo"
 html_title = "rm-emulator"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_show_copyright = False
 exclude_patterns = ["*.in.md"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4

@@ -291,7 +291,7 @@ def page() -> Iterator[str]:
 
 
 def _resource(kind: str, crd: Mapping[str, Any]) -> Iterator[str]:
-    """One custom resource: spec, status, and the rules of the API server."""
+    """One custom resource: a table for each of its objects, and the rules of the API server."""
     spec, version = crd["spec"], crd["spec"]["versions"][0]
     short = spec["names"]["shortNames"][0]
     yield from (f"## {kind}", "", str(version["schema"]["openAPIV3Schema"]["description"]), "")
@@ -301,13 +301,16 @@ def _resource(kind: str, crd: Mapping[str, Any]) -> Iterator[str]:
         for column in version["additionalPrinterColumns"]
     )
     yield from (f"- `kubectl get {short}` prints: {columns}", "")
-    for part in ("spec", "status"):
-        yield from (f"### {part.title()} of a {kind}", "")
-        yield from ("| field | type | default | meaning |", "| --- | --- | --- | --- |")
-        for field in fields(kind):
-            if field.path.startswith("metadata" if part == "spec" else "?") or field.path.startswith(part):
-                default = "required" if field.required else f"`{field.default}`" if field.default else ""
-                yield f"| `{field.path}` | {cell(field.type)} | {default} | {cell(field.meaning)} |"
+    below: dict[str, list[Field]] = {}
+    for field in fields(kind):
+        below.setdefault(field.path.rpartition(".")[0], []).append(field)
+    for path, children in below.items():
+        heading = f"{kind}.{path}" if path else f"Top level of a {kind}"
+        yield from (f"### {heading}", "", "| field | type | default | meaning |", "| --- | --- | --- | --- |")
+        for field in children:
+            default = "required" if field.required else f"`{field.default}`" if field.default else ""
+            name = field.path.rpartition(".")[2]
+            yield f"| `{name}` | {cell(field.type)} | {default} | {cell(field.meaning)} |"
         yield ""
     yield from (
         f"### Rules of a {kind}",

@@ -28,6 +28,8 @@ from schedulers.core.scheduler import Scheduler
 ROOT: Final = Path(__file__).resolve().parents[1]
 #: Colours in the middle between light and dark: text in white is legible on all of them.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#3b6fb6", "#b35d13", "#2f7d54", "#99418a", "#667078"
+#: Pixels of a picture. A phone shows it a little smaller, so that its text is still legible there.
+WIDTH: Final = 420
 _SLOT: Final = {"cpu": 1, "memory": "2Gi"}
 
 
@@ -72,7 +74,7 @@ class Canvas:
 
     def svg(self, says: str) -> str:
         """The picture as an element. says: what the picture shows, for those who do not see it."""
-        size = f'viewBox="0 0 {self.width} {self.height}" style="max-width:{round(self.width * 1.25)}px;width:100%"'
+        size = f'viewBox="0 0 {self.width} {self.height}" style="max-width:{round(self.width * 1.45)}px;width:100%"'
         label = html.escape(says, quote=True)
         shapes = "".join(self._shapes)
         return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" {size}>{shapes}</svg>'
@@ -135,9 +137,9 @@ JOBS: Final = {"wide": BLUE, "chain": ORANGE, "short": GREEN, "late": PURPLE}
 def tasks_on_nodes(tasks: pl.DataFrame, end_ms: int, says: str) -> str:
     """The tasks of the jobs in `JOBS` as bars over time on their nodes."""
     end = end_ms / 1000
-    second = 24 if end <= 17 else 408 / end
+    second = 22 if end <= 16 else 352 / end
     lanes = Lanes(bars(tasks), top=4, lane=18, gap=8, left=36, second=second)
-    canvas = Canvas(480, lanes.bottom + 36)
+    canvas = Canvas(WIDTH, lanes.bottom + 36)
     canvas.axis(lanes.left, lanes.bottom, second, end, 5)
     for i, (job, colour) in enumerate(JOBS.items()):
         canvas.circle(lanes.left + 6 + i * 70, lanes.bottom + 27, 5, fill=colour)
@@ -188,10 +190,10 @@ def _package(module: str, packages: Sequence[str]) -> str:
 
 def house() -> str:
     """Packages floor by floor, each with the packages that it imports."""
-    known, canvas, y = imports(), Canvas(480), 4
+    known, canvas, y = imports(), Canvas(WIDTH), 4
     short = {name: name.removeprefix("schedulers.") for name in known}
     for floor in floors():
-        width = (480 - 4 * (len(floor) - 1)) / len(floor)
+        width = (WIDTH - 4 * (len(floor) - 1)) / len(floor)
         lines = {
             name: _wrapped(f"imports {', '.join(sorted(short[o] for o in known[name]))}" if known[name] else "", width)
             for name in floor
@@ -267,9 +269,9 @@ def heartbeats() -> str:
         return heard[-1][1]
 
     played = api.play(_scenario("beats", BEATS), watch=watch)
-    second, left, colours = 40, 36, {"a": BLUE, "b": ORANGE}
+    second, left, colours = 37, 36, {"a": BLUE, "b": ORANGE}
     lanes = Lanes(bars(played.tasks), top=64, lane=20, gap=44, left=left, second=second)
-    canvas = Canvas(480, lanes.bottom - 22)
+    canvas = Canvas(WIDTH, lanes.bottom - 18)
     canvas.axis(left, lanes.bottom - 36, second, played.end_ms / 1000, 2)
     for event, decisions in heard:
         x = left + event.at / 1000 * second
@@ -332,7 +334,7 @@ def plan() -> str:
     names = [stage["name"] for stage in PLAN["workload"]["jobs"][0]["stages"]]
     end = max(planned["end_ms"].max(), tasks["ended_ms"].max()) / 1000  # type: ignore[type-var, operator]
     left, row, top = 46, 44, 26
-    second, canvas = (480 - left - 8) / end, Canvas(480, top + row * len(names) + 18)
+    second, canvas = (WIDTH - left - 8) / end, Canvas(WIDTH, top + row * len(names) + 18)
     canvas.box(left, 4, 22, 10, fill="none", stroke="currentColor", **{"stroke-dasharray": "3 2"})
     canvas.text(left + 27, 13, "plan")
     canvas.box(left + 80, 4, 22, 10, fill=BLUE)
@@ -394,7 +396,7 @@ def shares() -> str:
     queue = {row["id"]: row["queue"] for row in played.jobs.iter_rows(named=True)}
     tasks = played.tasks.with_columns(pl.col("job").replace_strict(queue).alias("queue"))
     left, top, height = 46, 10, 190
-    second, canvas = (480 - left - 8) / end, Canvas(480, top + height + 36)
+    second, canvas = (WIDTH - left - 8) / end, Canvas(WIDTH, top + height + 36)
     times = [i * step for i in range(int(end / step) + 1)]
     held = {
         name: [
@@ -414,7 +416,7 @@ def shares() -> str:
         below = above
     for share in (0, 25, 50, 75, 100):
         y = top + height * (1 - share / 100)
-        canvas.line(left, y, 472, y, **{"stroke-opacity": "0.25"})
+        canvas.line(left, y, WIDTH - 8, y, **{"stroke-opacity": "0.25"})
         canvas.text(left - 5, y + 4, f"{share} %", 11, anchor="end")
     canvas.axis(left, top + height, second, end, 10)
     for i, (name, colour) in enumerate(QUEUES.items()):

@@ -145,8 +145,9 @@ def test_a_page_does_not_scroll_sideways(name: str, width: str, site: Path, requ
     page = request.getfixturevalue(width)
     page.goto((site / f"{name}.html").as_uri())
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    outside = """tables => tables.filter(t => t.getBoundingClientRect().right > innerWidth && !t.closest('.table-wrapper'))
-        .map(t => t.innerText.slice(0, 80))"""
+    outside = """tables => tables
+        .filter(table => table.getBoundingClientRect().right > innerWidth && !table.closest('.table-wrapper'))
+        .map(table => table.innerText.slice(0, 80))"""
     assert page.eval_on_selector_all("article table", outside) == []
 
 
@@ -157,7 +158,8 @@ def test_a_picture_is_as_wide_as_its_page_at_most_and_cuts_no_text(name: str, ph
         const edge = picture.getBoundingClientRect();
         return [...picture.querySelectorAll('text')].filter(text => {
             const box = text.getBoundingClientRect();
-            return box.left < edge.left - 1 || box.right > edge.right + 1 || box.bottom > edge.bottom + 1 || box.top < edge.top - 1;
+            return box.left < edge.left - 1 || box.right > edge.right + 1
+                || box.top < edge.top - 1 || box.bottom > edge.bottom + 1;
         }).map(text => text.textContent);
     })"""
     assert phone.eval_on_selector_all("article svg[role=img]", cut) == []
