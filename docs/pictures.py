@@ -70,7 +70,7 @@ class Canvas:
         for mark in range(0, int(seconds) + 1, every):
             x = left + mark * second
             self.line(x, 4, x, top, **{"stroke-opacity": "0.12"})
-            self.text(x, top + 13, f"{mark} s" if mark == 0 else str(mark), 11, anchor="middle")
+            self.text(x, top + 15, f"{mark} s" if mark == 0 else str(mark), 11, anchor="middle")
 
     def svg(self, says: str) -> str:
         """The picture as an element. says: what the picture shows, for those who do not see it."""
@@ -139,11 +139,11 @@ def tasks_on_nodes(tasks: pl.DataFrame, end_ms: int, says: str) -> str:
     end = end_ms / 1000
     second = 22 if end <= 16 else 352 / end
     lanes = Lanes(bars(tasks), top=4, lane=18, gap=8, left=36, second=second)
-    canvas = Canvas(WIDTH, lanes.bottom + 36)
+    canvas = Canvas(WIDTH, lanes.bottom + 40)
     canvas.axis(lanes.left, lanes.bottom, second, end, 5)
     for i, (job, colour) in enumerate(JOBS.items()):
-        canvas.circle(lanes.left + 6 + i * 70, lanes.bottom + 27, 5, fill=colour)
-        canvas.text(lanes.left + 16 + i * 70, lanes.bottom + 31, job)
+        canvas.circle(lanes.left + 6 + i * 70, lanes.bottom + 31, 5, fill=colour)
+        canvas.text(lanes.left + 16 + i * 70, lanes.bottom + 35, job)
     lanes.draw(canvas, JOBS, {job: job for job in JOBS})
     return canvas.svg(says)
 
@@ -271,7 +271,7 @@ def heartbeats() -> str:
     played = api.play(_scenario("beats", BEATS), watch=watch)
     second, left, colours = 37, 36, {"a": BLUE, "b": ORANGE}
     lanes = Lanes(bars(played.tasks), top=64, lane=20, gap=44, left=left, second=second)
-    canvas = Canvas(WIDTH, lanes.bottom - 18)
+    canvas = Canvas(WIDTH, lanes.bottom - 16)
     canvas.axis(left, lanes.bottom - 36, second, played.end_ms / 1000, 2)
     for event, decisions in heard:
         x = left + event.at / 1000 * second
@@ -334,7 +334,7 @@ def plan() -> str:
     names = [stage["name"] for stage in PLAN["workload"]["jobs"][0]["stages"]]
     end = max(planned["end_ms"].max(), tasks["ended_ms"].max()) / 1000  # type: ignore[type-var, operator]
     left, row, top = 46, 44, 26
-    second, canvas = (WIDTH - left - 8) / end, Canvas(WIDTH, top + row * len(names) + 18)
+    second, canvas = (WIDTH - left - 8) / end, Canvas(WIDTH, top + row * len(names) + 20)
     canvas.box(left, 4, 22, 10, fill="none", stroke="currentColor", **{"stroke-dasharray": "3 2"})
     canvas.text(left + 27, 13, "plan")
     canvas.box(left + 80, 4, 22, 10, fill=BLUE)
@@ -396,7 +396,7 @@ def shares() -> str:
     queue = {row["id"]: row["queue"] for row in played.jobs.iter_rows(named=True)}
     tasks = played.tasks.with_columns(pl.col("job").replace_strict(queue).alias("queue"))
     left, top, height = 46, 10, 190
-    second, canvas = (WIDTH - left - 8) / end, Canvas(WIDTH, top + height + 36)
+    second, canvas = (WIDTH - left - 8) / end, Canvas(WIDTH, top + height + 40)
     times = [i * step for i in range(int(end / step) + 1)]
     held = {
         name: [
@@ -417,12 +417,12 @@ def shares() -> str:
     for share in (0, 25, 50, 75, 100):
         y = top + height * (1 - share / 100)
         canvas.line(left, y, WIDTH - 8, y, **{"stroke-opacity": "0.25"})
-        canvas.text(left - 5, y + 4, f"{share} %", 11, anchor="end")
+        canvas.text(left - 5, y + (4 if share else 0), f"{share} %", 11, anchor="end")
     canvas.axis(left, top + height, second, end, 10)
     for i, (name, colour) in enumerate(QUEUES.items()):
-        canvas.box(left + i * 120, top + height + 22, 12, 10, fill=colour)
+        canvas.box(left + i * 120, top + height + 26, 12, 10, fill=colour)
         weight = next(each["weight"] for each in SHARES["queues"] if each["name"] == name)
-        canvas.text(left + 17 + i * 120, top + height + 31, f"{name} (weight {weight})")
+        canvas.text(left + 17 + i * 120, top + height + 35, f"{name} (weight {weight})")
     return canvas.svg("Shares of the cluster by queue over time, stacked.")
 
 
@@ -479,7 +479,7 @@ def architecture(kind: str) -> str:
     left, second = 36, (340 - 36 - 8) / _SPAN
     names = sorted(tries["scheduler"].unique()) if tries is not None else ["one", "two"]
     lanes = Lanes(bars(tasks), top=30 + 24 * len(names) + 10, lane=20, gap=4, left=left, second=second)
-    canvas = Canvas(340, lanes.bottom + 16)
+    canvas = Canvas(340, lanes.bottom + 19)
     canvas.text(0, 14, title, 13, **{"font-weight": "bold"})
     canvas.axis(left, lanes.bottom, second, _SPAN, 2)
     for i, name in enumerate(names):
