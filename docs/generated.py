@@ -21,6 +21,7 @@ from operators import metrics
 from rm_emulator import api
 from rm_emulator.cli import app
 from rm_emulator.engine.profile import profiles
+from rm_emulator.issues import InvalidInput
 from rm_emulator.results.chart import charts
 from rm_emulator.scenario.reference import entry
 from rm_emulator.workload import formats
@@ -180,7 +181,18 @@ _WISHES: Final = Need(
 NEEDS: Final[Mapping[str, Need]] = {
     **dict.fromkeys(("drf", "hdrf", "capacity", "fair_yarn", "bounded"), _QUEUES),
     **dict.fromkeys(("tetrisched", "alsched"), _WISHES),
-    "jockey": Need("`late` has a deadline 4 s after its arrival.", jobs={"late": {"deadline": "4s"}}),
+    **dict.fromkeys(
+        ("gs", "las"),
+        Need(
+            "The first queue is for jobs of up to 10 s of task time, and each queue below for up to twice as much.",
+            policy={"first_threshold_ms": 10_000.0, "growth": 2.0},
+        ),
+    ),
+    "jockey": Need(
+        "`late` has a deadline 4 s after its arrival; allocations are revised each second, without a dead zone.",
+        jobs={"late": {"deadline": "4s"}},
+        policy={"period_ms": 1000, "dead_zone_ms": 0},
+    ),
     "delay": Need("The input of `wide` is on node `n2` alone.", jobs={"wide": {"stages": _WIDE_ON_N2}}),
 }
 
@@ -194,7 +206,7 @@ def picture_of(policy: str) -> str:
     scenario = {"apiVersion": api.API_VERSION, "kind": "Scenario", "metadata": {"name": policy}, "spec": spec}
     try:
         played = api.play(scenario)
-    except (api.InvalidInput, SchedulerError, ValueError) as error:
+    except (InvalidInput, SchedulerError, ValueError) as error:
         return f"No picture, since the policy does not run this workload: {cell(str(error).splitlines()[0])}."
     return pictures.tasks_on_nodes(played.tasks, played.end_ms, f"Tasks of four jobs on two nodes under {policy}.")
 

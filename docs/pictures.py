@@ -39,7 +39,7 @@ class Canvas:
     def __init__(self, width: int, height: int = 0) -> None:
         self.width, self.height, self._shapes = width, height, [""]
 
-    def text(self, x: float, y: float, text: str, size: int = 12, **style: str) -> None:
+    def text(self, x: float, y: float, text: str, size: int = 12, /, **style: str) -> None:
         """A line of text that begins (or, by `anchor`, is centred or ends) at x, on the base line y."""
         style = {"fill": "currentColor", "font-size": str(size), **style}
         self._shapes.append(f'<text x="{x:g}" y="{y:g}"{_attributes(style)}>{html.escape(text)}</text>')
@@ -332,7 +332,7 @@ def plan() -> str:
         cell = _run("plan", PLAN, Path(folder))
         planned, tasks = pl.read_parquet(cell / "plans.parquet"), pl.read_parquet(cell / "tasks.parquet")
     names = [stage["name"] for stage in PLAN["workload"]["jobs"][0]["stages"]]
-    end = max(planned["end_ms"].max(), tasks["ended_ms"].max()) / 1000  # type: ignore[type-var, operator]
+    end: float = max([*planned["end_ms"], *tasks["ended_ms"]]) / 1000
     left, row, top = 46, 44, 26
     second, canvas = (WIDTH - left - 8) / end, Canvas(WIDTH, top + row * len(names) + 20)
     canvas.box(left, 4, 22, 10, fill="none", stroke="currentColor", **{"stroke-dasharray": "3 2"})
