@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import objects
 import pictures
 import typer.main
-from objects import cell
+from objects import cell as _cell
 
 from operators import metrics
 from rm_emulator import api
@@ -114,7 +114,7 @@ def _page(path: Path, lines: Iterator[str] | Sequence[str]) -> None:
 def _list(title: str, folder: str, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield from (f"# {title}", "", "| name | summary | source |", "| --- | --- | --- |")
     for name, facts in entries.items():
-        yield f"| [`{name}`]({folder}/{name}.md) | {cell(facts['summary'])} | {cell(facts['source'])} |"
+        yield f"| [`{name}`]({folder}/{name}.md) | {_cell(facts['summary'])} | {_cell(facts['source'])} |"
     yield from ("", "```{toctree}", ":hidden:", "", *(f"{folder}/{name}" for name in entries), "```")
 
 
@@ -125,13 +125,13 @@ def _entry(facts: Mapping[str, Any], place: str, picture: str) -> Iterator[str]:
     if columns := facts.get("columns"):
         yield from ("## Columns", "", "| column | needed | meaning |", "| --- | --- | --- |")
         for column in columns:
-            yield f"| `{column['name']}` | {'yes' if column['required'] else ''} | {cell(column['meaning'])} |"
+            yield f"| `{column['name']}` | {'yes' if column['required'] else ''} | {_cell(column['meaning'])} |"
         yield ""
     if facts["parameters"]:
         yield from ("## Settings", "", "| setting | default | values | meaning |", "| --- | --- | --- | --- |")
         for setting in facts["parameters"]:
             default = "" if setting["default"] is None else f"`{json.dumps(setting['default'])}`"
-            values, meaning = cell(setting["type"]), cell(setting["description"])
+            values, meaning = _cell(setting["type"]), _cell(setting["description"])
             yield f"| `{setting['name']}` | {default} | {values} | {meaning} |"
         yield ""
     if example := facts.get("example"):
@@ -207,7 +207,7 @@ def picture_of(policy: str) -> str:
     try:
         played = api.play(scenario)
     except (InvalidInput, SchedulerError, ValueError) as error:
-        return f"No picture, since the policy does not run this workload: {cell(str(error).splitlines()[0])}."
+        return f"No picture, since the policy does not run this workload: {_cell(str(error).splitlines()[0])}."
     return pictures.tasks_on_nodes(played.tasks, played.end_ms, f"Tasks of four jobs on two nodes under {policy}.")
 
 
@@ -215,7 +215,7 @@ def _reasons() -> Iterator[str]:
     yield from ("# Why a task waits", "", "In order of precedence: of several reasons the first one is said.", "")
     yield from ("| code | sentence |", "| --- | --- |")
     for reason in Reason:
-        yield f"| `{reason.value}` | {cell(reason.template)} |"
+        yield f"| `{reason.value}` | {_cell(reason.template)} |"
 
 
 def _commands() -> Iterator[str]:
@@ -228,7 +228,7 @@ def _commands() -> Iterator[str]:
             yield from ("| argument | meaning |", "| --- | --- |")
         for parameter in command.params:
             shown = " ".join([*parameter.opts, parameter.metavar or ""] if parameter.opts else [parameter.metavar])
-            yield f"| `{shown.strip()}` | {cell(getattr(parameter, 'help', '') or '')} |"
+            yield f"| `{shown.strip()}` | {_cell(getattr(parameter, 'help', '') or '')} |"
         yield ""
 
 
