@@ -1,4 +1,4 @@
-"""Pages of the site that follow from the code: one for each plug-in, wait reasons, metrics, command line, Python API.
+"""Pages of the site that follow from the code: plug-ins, wait reasons, metrics, objects, command line, Python API.
 
 `write(folder)` makes them anew. A page has nothing that is not in the code: a new policy, reader, metric or option has
 its page without anybody writing one.
@@ -6,20 +6,22 @@ its page without anybody writing one.
 
 from __future__ import annotations
 
-import html
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import polars as pl
+import objects
+import pictures
 import typer.main
+from objects import cell as _cell
 
 from operators import metrics
 from rm_emulator import api
 from rm_emulator.cli import app
 from rm_emulator.engine.profile import profiles
+from rm_emulator.issues import InvalidInput
 from rm_emulator.results.chart import charts
 from rm_emulator.scenario.reference import entry
 from rm_emulator.workload import formats
@@ -58,13 +60,16 @@ MODULES: Final = (
     "schedulers.core.registry",
 )
 _SLOT: Final = {"cpu": 1, "memory": "2Gi"}
+_NODE: Final = {"cpu": 3, "memory": "6Gi"}
+_WIDE: Final = {"name": "s", "tasks": 9, "demand": _SLOT, "duration": "4s"}
+_WIDE_ON_N2: Final = [{**_WIDE, "hosts": ["n2"]}]
 #: The workload of every policy's picture: a wide job, a chain of two stages, a short job, and a job that comes late.
 _PICTURED: Final[Mapping[str, Any]] = {
-    "cluster": {"profile": "events", "nodes": [{"count": 2, "capacity": {"cpu": 3, "memory": "6Gi"}}]},
+    "cluster": {"profile": "events", "nodes": [{"count": 2, "capacity": _NODE}]},
     "workload": {
         "kind": "jobs",
         "jobs": [
-            {"name": "wide", "stages": [{"name": "s", "tasks": 9, "demand": _SLOT, "duration": "4s"}]},
+            {"name": "wide", "stages": [_WIDE]},
             {
                 "name": "chain",
                 "submit": "1s",
@@ -79,9 +84,6 @@ _PICTURED: Final[Mapping[str, Any]] = {
     },
     "seeds": [1],
 }
-_COLOURS: Final = {"wide": "#3b6fb6", "chain": "#d9822b", "short": "#3f9b6c", "late": "#a24b8f"}
-_SECOND, _LANE, _LEFT = 24, 18, 70
-"""Pixels of a second, of a slot, and of the names on the left of a picture."""
 
 
 def write(folder: Path) -> None:
@@ -99,8 +101,10 @@ def write(folder: Path) -> None:
         _page(folder / "traces" / f"{name}.md", _entry(facts, "", ""))
     _page(folder / "reasons.md", _reasons())
     _page(folder / "metrics.md", ["# Metrics", "", metrics.table()])
+    _page(folder / "objects.md", objects.page())
     _page(folder / "commands.md", _commands())
     _page(folder / "python.md", _python())
+    pictures.write(folder / "pictures")
 
 
 def _page(path: Path, lines: Iterator[str] | Sequence[str]) -> None:
@@ -144,54 +148,78 @@ def _entry(facts: Mapping[str, Any], place: str, picture: str) -> Iterator[str]:
     if example := facts.get("example"):
         yield from ("## In a scenario", "", "```yaml", f"{place}{example}", "```", "")
     if picture:
-        yield from ("## A small workload under this policy", "", _LEGEND, "", picture, "")
+        need = NEEDS.get(facts["name"], Need("")).meaning
+        yield from ("## A small workload under this policy", "", f"{_LEGEND} {need}".strip(), "", picture, "")
 
 
 _LEGEND: Final = (
     "Two nodes with three slots each. `wide` has nine tasks of 4 s; `chain` comes at 1 s with two stages of three tasks"
-    " of 3 s, one after the other; `short` comes at 2 s with two tasks of 1 s; `late` comes at 6 s with four of 2 s."
-    " Policies that need estimates get true run times (predictor `oracle`)."
+    " of 3 s, the second after the first; `short` comes at 2 s with two tasks of 1 s; `late` comes at 6 s with four"
+    " tasks of 2 s. Policies that need estimates get true run times (predictor `oracle`)."
 )
+
+
+class Need(NamedTuple):
+    """Additions to the small workload for a policy that would otherwise do nothing of its own.
+
+    spec: keys of the scenario. jobs: keys by job. policy: settings. meaning: a sentence for the reader.
+    """
+
+    meaning: str
+    spec: Mapping[str, Any] = {}
+    jobs: Mapping[str, Mapping[str, Any]] = {}
+    policy: Mapping[str, Any] = {}
+
+
+_QUEUES: Final = Need(
+    "Queue `prod` (weight 2) holds `chain`, `short` and `late`; queue `test` (weight 1) holds `wide`.",
+    {"queues": [{"name": "prod", "weight": 2}, {"name": "test", "weight": 1}]},
+    {name: {"queue": "test" if name == "wide" else "prod"} for name in pictures.JOBS},
+)
+_WISHES: Final = Need(
+    "Node `b1` is of kind `fast`, and `late` would like that node: the wish is worth 3, any other way 1."
+    " A plan is made each second.",
+    {
+        "cluster": {
+            "profile": "events",
+            "nodes": [{"name": "a1", "capacity": _NODE}, {"name": "b1", "kind": "fast", "capacity": _NODE}],
+        }
+    },
+    {"late": {"wishes": {"prefer": [{"device": "fast", "worth": 3}, {"worth": 1}]}}},
+    {"cycle_s": 1.0},
+)
+#: By policy. The other policies run the small workload as it is.
+NEEDS: Final[Mapping[str, Need]] = {
+    **dict.fromkeys(("drf", "hdrf", "capacity", "fair_yarn", "bounded"), _QUEUES),
+    **dict.fromkeys(("tetrisched", "alsched"), _WISHES),
+    **dict.fromkeys(
+        ("gs", "las"),
+        Need(
+            "The first queue is for jobs of up to 10 s of task time, and each queue below for up to twice as much.",
+            policy={"first_threshold_ms": 10_000.0, "growth": 2.0},
+        ),
+    ),
+    "jockey": Need(
+        "`late` has a deadline 4 s after its arrival; allocations are revised each second, without a dead zone.",
+        jobs={"late": {"deadline": "4s"}},
+        policy={"period_ms": 1000, "dead_zone_ms": 0},
+    ),
+    "delay": Need("The input of `wide` is on node `n2` alone.", jobs={"wide": {"stages": _WIDE_ON_N2}}),
+}
 
 
 def picture_of(policy: str) -> str:
     """The tasks of the small workload on their nodes under a policy, as SVG; a sentence where the policy cannot run."""
-    spec = {**_PICTURED, "policies": [{"kind": policy, "predictor": {"kind": "oracle"}}]}
+    need = NEEDS.get(policy, Need(""))
+    jobs = [{**job, **need.jobs.get(job["name"], {})} for job in _PICTURED["workload"]["jobs"]]
+    entry = {"kind": policy, "predictor": {"kind": "oracle"}, **need.policy}
+    spec = {**_PICTURED, "workload": {"kind": "jobs", "jobs": jobs}, **need.spec, "policies": [entry]}
     scenario = {"apiVersion": api.API_VERSION, "kind": "Scenario", "metadata": {"name": policy}, "spec": spec}
     try:
         played = api.play(scenario)
-    except (api.InvalidInput, SchedulerError, ValueError) as error:
+    except (InvalidInput, SchedulerError, ValueError) as error:
         return f"No picture, since the policy does not run this workload: {_cell(str(error).splitlines()[0])}."
-    return _drawn(played.tasks, played.end_ms)
-
-
-def _drawn(tasks: pl.DataFrame, end_ms: int) -> str:
-    """Each task as a bar in the first slot of its node that is free when the task starts."""
-    free: dict[str, list[int]] = {node: [] for node in sorted(tasks["node"].unique())}
-    bars = []
-    for job, node, start, end in tasks.sort("started_ms").select("job", "node", "started_ms", "ended_ms").iter_rows():
-        slots = free[node]
-        slot = next((i for i, until in enumerate(slots) if until <= start), len(slots))
-        slots[slot : slot + 1] = [end]
-        bars.append((job, node, slot, start / 1000, (end - start) / 1000))
-    tops, height = {}, 4
-    for node, slots in free.items():
-        tops[node], height = height, height + len(slots) * _LANE + 8
-    width = _LEFT + int(end_ms / 1000 * _SECOND) + 10
-    shapes = [
-        f'<text x="0" y="{top + 13}" font-size="12" fill="currentColor">{html.escape(node)}</text>'
-        for node, top in tops.items()
-    ]
-    for job, node, slot, start, length in bars:
-        x, y = _LEFT + start * _SECOND, tops[node] + slot * _LANE
-        box = f'x="{x:g}" y="{y}" width="{length * _SECOND - 1:g}" height="{_LANE - 2}" rx="2"'
-        shapes.append(f'<rect {box} fill="{_COLOURS[job]}"><title>{job}: {start:g} s, {length:g} s long</title></rect>')
-        shapes.append(f'<text x="{x + 3:g}" y="{y + 12}" font-size="10" fill="#fff">{job}</text>')
-    for second in range(0, end_ms // 1000 + 1, 5):
-        x = _LEFT + second * _SECOND
-        shapes.append(f'<text x="{x}" y="{height + 10}" font-size="10" fill="currentColor">{second} s</text>')
-    size = f'viewBox="0 0 {width} {height + 14}" style="max-width:{width}px;width:100%"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>{"".join(shapes)}</svg>'
+    return pictures.tasks_on_nodes(played.tasks, played.end_ms, f"Tasks of four jobs on two nodes under {policy}.")
 
 
 def _reasons() -> Iterator[str]:
@@ -225,7 +253,3 @@ def _python() -> Iterator[str]:
     yield from ("# Python API", "")
     for module in MODULES:
         yield from (f"## `{module}`", "", "```{eval-rst}", f".. automodule:: {module}", "   :members:", "```", "")
-
-
-def _cell(text: str) -> str:
-    return " ".join(html.escape(text, quote=False).split()).replace("|", "\\|")
