@@ -19,81 +19,9 @@ from schedulers.objects import names
 ROOT: Final = Path(__file__).resolve().parents[1]
 CRDS: Final = ROOT / "manifests" / "crds"
 
-_CONDITION: Final[Mapping[str, str]] = {
-    "conditions": "Conditions of the object, one for each type (see [conditions](#conditions)).",
-    "conditions[].type": "Type of the condition.",
-    "conditions[].status": "`True`, `False` or `Unknown`.",
-    "conditions[].reason": "Reason as a single word in CamelCase.",
-    "conditions[].message": "Reason as a sentence.",
-    "conditions[].lastTransitionTime": "Time of the last change of `status`.",
-    "conditions[].observedGeneration": "Generation of the object that the condition is about.",
-}
-_LIMIT: Final = "a number or text as Kubernetes writes quantities, such as `2`, `500m`, `8Gi`"
-#: Meanings of fields without a `description` in their CRD.
+#: Meanings of fields that a CRD may not describe.
 FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "Queue": {
-        "metadata": "Kubernetes' object metadata; only the name is restricted.",
-        "metadata.name": "Name of the queue: lower-case letters, digits, `-` and `.`.",
-        "spec": "Place in the tree, share, limits and tenants of the queue.",
-        "spec.namespaces.matchLabels": "Labels, each with the value that a namespace needs.",
-        "spec.namespaces.matchExpressions": "Conditions on labels; a namespace has to satisfy all of them.",
-        "spec.namespaces.matchExpressions[].key": "Name of the label.",
-        "spec.namespaces.matchExpressions[].operator": "Comparison of the label with `values`.",
-        "spec.namespaces.matchExpressions[].values": "Values for `In` and `NotIn`.",
-        "spec.perUser.limit": "Most that the pods of a user may hold; written as `max`.",
-        "spec.perUser.maxRunning": "Most jobs of a user that run at once.",
-        "status": "Figures from the brain, and a condition from the controllers.",
-        **{f"status.{path}": meaning for path, meaning in _CONDITION.items()},
-    },
-    "DagJob": {
-        "metadata": "Kubernetes' object metadata; only the length of the name is restricted.",
-        "metadata.name": "Name of the job; the names of its pods begin with it.",
-        "spec": "The job. No field can be changed after creation.",
-        "spec.queue": "Queue in which the job waits; `default` needs no Queue object.",
-        "spec.user": "User on whose behalf the job runs; admission fills in the creator's name.",
-        "spec.wishes.prefer[].rack": "On nodes of this rack (label `topology.kubernetes.io/zone`).",
-        "spec.stages": "Stages of the job; a stage stands after its parents.",
-        "spec.stages[].name": "Name of the stage, unique in the job.",
-        "spec.stages[].parents": "Stages that have to succeed before this stage starts.",
-        "spec.stages[].tasks": "Number of tasks, each of which is a pod.",
-        "spec.stages[].hints.durationSeconds": "Usual run time of a task.",
-        "spec.stages[].hints.spread": "Standard deviation of the tasks' run times, divided by their mean.",
-        "spec.stages[].template.metadata": "Labels and annotations of the pods.",
-        "spec.stages[].template.metadata.labels": "Labels of the pods; see [labels](#labels-annotations-and-taints).",
-        "spec.stages[].template.metadata.annotations": "Annotations of the pods.",
-        "spec.stages[].template.spec": "Pod spec as in Kubernetes; fields that are not listed here are passed on.",
-        "spec.stages[].template.spec.containers": "Containers of the pod.",
-        "spec.stages[].template.spec.initContainers": "Containers that run before the others.",
-        "spec.stages[].template.spec.overhead": "Resources that the pod needs in addition to its containers.",
-        **{
-            f"spec.stages[].template.spec.{part}{end}": meaning
-            for part, owner in (
-                ("containers[].resources", "the container"),
-                ("initContainers[].resources", "the container"),
-                ("resources", "the pod as a whole"),
-            )
-            for end, meaning in (
-                ("", f"Resources of {owner}."),
-                (".requests", f"Resources that {owner} needs on its node: {_LIMIT}."),
-                (".limits", f"Most that {owner} may use: {_LIMIT}."),
-            )
-        },
-        "status": "Progress from the controllers; reasons, plan and promise from the brain.",
-        "status.observedGeneration": "Generation of the spec that the status is about.",
-        "status.phase": "Stage of the job's life.",
-        "status.tasks": "Number of tasks of all stages.",
-        "status.succeeded": "Number of tasks that have succeeded.",
-        "status.startTime": "Time at which the first pod got its node.",
-        "status.completionTime": "Time at which the job succeeded or failed.",
-        "status.plan.stages[].name": "Name of the stage.",
-        "status.promise.finishTime": "Expected end of the job.",
-        "status.stages": "Counts of each stage.",
-        "status.stages[].name": "Name of the stage.",
-        "status.stages[].tasks": "Number of tasks.",
-        "status.stages[].running": "Pods that run.",
-        "status.stages[].succeeded": "Tasks that have succeeded.",
-        **{f"status.{path}": meaning for path, meaning in _CONDITION.items()},
-    },
+    kind: {"metadata": "Kubernetes' object metadata; only the name is restricted."} for kind in ("Queue", "DagJob")
 }
 
 
