@@ -58,13 +58,15 @@ LEFT = {
         "openb_pod_list_default.csv": samples.FILES["openb"][1],
         **{f"pai/{name}": text for name, text in samples.PAI.items()},
     },
-    "docs/extending.md": {"log.gwf": "1 0 5 60 4 -1 2048 4 -1 -1 1 U7 G1 X3 Q2" + " -1" * 14 + "\n"},
+    "docs/research/write-a-trace-reader.md": {
+        "log.gwf": "1 0 5 60 4 -1 2048 4 -1 -1 1 U7 G1 X3 Q2" + " -1" * 14 + "\n"
+    },
 }
 #: Blocks that are pictures, a file of the tree (test_examples.py), or for another program: kustomize renders its own in
 #: kubernetes/test_renamed_controlplane.py.
 OTHER = {
     "docs/design.md": {""},
-    "docs/extending.md": {"python", "diff"},
+    "docs/extending.md": {"python"},
     "docs/kubernetes.md": {"scrape_configs", "apiVersion: kustomize"},
 }
 
