@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md and the pages that it lists: each keeps the promises of its kind, does what it says, and is shown as it is."""
+"""The examples of docs/extending.md and of its parts: each keeps the promises of its kind and is shown as it is."""
 
 from __future__ import annotations
 
