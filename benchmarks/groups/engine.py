@@ -23,13 +23,13 @@ _DSS: Final = 0.01
 
 @benchmark("tpch_executor_replay", "engine")
 def tpch_executor_replay(tiny: bool) -> Iterator[Row]:
-    """TPC-H jobs with measured waves on 50 executors, fair."""
+    """200 TPC-H jobs with measured waves on 50 executors kept by jobs, policy `fair` by slots, profile `events`."""
     yield _against_simpy("tpch_executor_replay", setups.tpch_executors(5 if tiny else 200), ">= 0.095", tiny)
 
 
 @benchmark("heartbeat_150_nodes", "engine")
 def heartbeat_150_nodes(tiny: bool) -> Iterator[Row]:
-    """150 nodes with heartbeats of 1 s, GS with sampling."""
+    """1,250 jobs of `2sigma-like`, load 1.05, on 150 one-task nodes with heartbeats of 1 s, `gs` with `slearn`."""
     yield _against_simpy("heartbeat_150_nodes", setups.heartbeats_150(20 if tiny else 1250), ">= 0.03", tiny)
 
 

@@ -40,7 +40,7 @@ def rows(*, tiny: bool = False) -> Iterator[Row]:
 
 async def _release_burst(cluster: Devcluster, count: int) -> Row:
     """Alternating halves, so that both meet the same machine: our queue, and the barest loop of the same client."""
-    async with cluster.client(connections=64) as client:
+    async with cluster.client() as client:
         rates: dict[str, list[float]] = {"releases": [], "bare": []}
         for name in ("releases", "bare") * 2:
             pods = await _gated(client, cluster.namespace("burst"), count // 2)

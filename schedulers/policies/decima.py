@@ -53,7 +53,7 @@ class Decima(Dispatch):
 
     `explain` says: "stage s1 scored 20.2 against 4.6 for stage s1 of job tpch-04; limit 50". Scores are comparable
     inside the same decision only. The values computed for a job are kept until the job changes, so decisions are fast
-    (docs/benchmarks.md). Other weights are a file among the plug-ins: `{kind: decima, weights: mine}`.
+    (docs/speed.md). Other weights are a file among the plug-ins: `{kind: decima, weights: mine}`.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
