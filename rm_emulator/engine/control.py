@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
-from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, Urges, ability
+from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, WantsNodes, ability
 from schedulers.core.decider import Decider
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import SchedulerError
@@ -105,7 +105,7 @@ class OneScheduler(Control):
         self.held = state.containers
         self.copies = state.copies is not None
         # Abilities are looked up once: a look-up for each fact or beat would be slow.
-        self._plans, self._urges = ability(policy, Plans), ability(policy, Urges) or Urges()
+        self._plans, self._urges = ability(policy, Plans), ability(policy, WantsNodes) or WantsNodes()
         self._cycles = ability(policy, DecidesInCycles) or DecidesInCycles()
         self._rehearses = ability(policy, Rehearses)
         self.unheard = state.journal.sizes.cursor()
@@ -138,12 +138,12 @@ class OneScheduler(Control):
     def could_place(self, node: str) -> bool:
         """Whether a waiting task could start on this node now, or the policy urges an offer of the node."""
         state = self._state
-        return node in self._urges.urges or state.sizes.could_place(state.nodes[node])
+        return node in self._urges.wanted_nodes or state.sizes.could_place(state.nodes[node])
 
     def has_takers(self) -> bool:
         """Whether a waiting task could start anywhere now, also in an idle executor, or the policy is to decide."""
         # The cheap answers first: an offer of the whole state walks over sizes and nodes.
-        if self._cycles.due or self._urges.urges:
+        if self._cycles.needs_cycle or self._urges.wanted_nodes:
             return True
         return bool(self._state.waiting) and Offer(self._state, None).has_room()
 
@@ -155,7 +155,7 @@ class OneScheduler(Control):
     @property
     def urged(self) -> Collection[str]:
         """Nodes on which the policy would start a container without a waiting task."""
-        return self._urges.urges
+        return self._urges.wanted_nodes
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """Jobs planned since the last call, from the only policy."""

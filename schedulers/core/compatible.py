@@ -163,4 +163,4 @@ def has_lines(placement: Mapping[str, Any]) -> bool:
 
 def with_lines() -> list[str]:
     """Names of the policies with an order in which tasks can be assigned."""
-    return [entry.name for entry in policies if issubclass(entry.cls, OrdersAhead) and entry.cls.ahead]
+    return [entry.name for entry in policies if issubclass(entry.cls, OrdersAhead) and entry.cls.order_is_stable]

@@ -102,7 +102,7 @@ class Decentraliser:
         """Requests for a task at a scheduler, and the number of requests in vain."""
         self.cancelled = 0
         """Reservations taken out of queues."""
-        self.decided = 0
+        self.decision_count = 0
         """Tasks started so far."""
         self._hears: dict[type[Message], Callable[[Any, list[Decision]], None]] = {
             Probe: self._probed,
@@ -137,7 +137,7 @@ class Decentraliser:
             self._slot_freed(self._workers[ended.node], decisions)
         elif kind is not ContainerStarted:
             self._look_into(event, decisions)
-        if self.holds.doubted.at < len(self.holds.doubted.entries):
+        if self.holds.to_check.at < len(self.holds.to_check.entries):
             self.holds.report(decisions)
         if self._log is not None:
             self._log.add(event, decisions)
@@ -307,7 +307,7 @@ class Decentraliser:
         place = Place(state.next_container, worker.name, job, stage, task, attempt)
         state.apply(place)
         decisions.append(place)
-        self.decided += 1
+        self.decision_count += 1
 
     def _group(self, job: str) -> str | int:
         """The group of a job's entries at a worker."""

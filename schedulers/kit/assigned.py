@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from schedulers.core.abilities import AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urges
+from schedulers.core.abilities import AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, WantsNodes
 from schedulers.core.copies import of_task
 from schedulers.core.events import (
     ContainerAdopted,
@@ -59,7 +59,7 @@ class Choice(NamedTuple):
 class Assigner(Placer):
     """A placer that assigns each task to a node before its start; the task waits in the node's line.
 
-    Tasks are assigned in the policy's order, which must not change by a start (`Ordered.ahead`).
+    Tasks are assigned in the policy's order, which must not change by a start (`Ordered.order_is_stable`).
     """
 
     assigns = True
@@ -80,7 +80,7 @@ class Assigner(Placer):
         return Assigned(policy, self)
 
 
-class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urges):
+class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, WantsNodes):
     """A policy with tasks waiting in lines of nodes: each task is assigned to a node as early as facts allow.
 
     In cycles all facts of an instant are known before anything is assigned. Turns of a job are assigned anew when its
@@ -105,7 +105,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         self._glance: Forecast | None = None  # of what runs, for copies that wait
         self._partial: Forecast | None = None  # likewise, of the tasks that are copied alone
 
-    def offered(self, offers: str) -> None:
+    def set_offers(self, offers: str) -> None:
         """How nodes are offered, as in SchedulerConfig; said once, before anything is heard."""
         self._gathers, self.one_node = offers == "cycle", offers == "heartbeat"
         if self.one_node:  # late tasks may go to a node with a later beat, so nodes are offered again
@@ -133,15 +133,15 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
             self._look(name, view)
         if self._short and (not self._gathers or isinstance(event, Tick | OfferAsked)):
             self._assign(view)
-        self.due = bool(self._short)
+        self.needs_cycle = bool(self._short)
         if self.lines.copies:
             vain: list[Turn] = []
             self._look_anew()
-            self.urges = self._copies_come(view, vain)
+            self.wanted_nodes = self._copies_come(view, vain)
             if not isinstance(event, Tick):  # which may not stand in the log
                 self.lines.take_all(vain)
         else:
-            self.urges = ()
+            self.wanted_nodes = ()
 
     def _begin_anew(self, event: Event, view: ClusterView) -> None:
         """Take in a change of nodes: assign all waiting tasks anew, or the tasks in the line of a lost node."""
@@ -204,7 +204,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         if forecast is not None and forecast.nodes:
             for job in jobs:
                 self._sizes[job.id] = job.size_ms
-                view.stir(job.id)
+                view.recheck_reason(job.id)
             self._stuck |= dict.fromkeys(self.assign(jobs, forecast, view))
         else:
             self._stuck |= {job.id: None for job in jobs}
@@ -221,7 +221,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
 
     def assign_stage(self, job: JobState, stage: StageState, placer: Assigner, forecast: Forecast) -> bool:
         """Turns, by the placer, for all tasks of a stage without turns; False if they fit no node."""
-        whole = job.waits_whole(stage)
+        whole = job.is_waiting_gang(stage)
         for task in without_turn(stage, self.lines.tasks.get((job.id, stage.index))):
             if whole:
                 forecast.close(self._full_of(job, stage, forecast))
@@ -282,13 +282,13 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
                         yield from self._start(turn, view)
         yield from self._relieve(view, offer)
         self._look_anew()
-        self.urges = self._copies_come(view) if self.lines.copies else ()
+        self.wanted_nodes = self._copies_come(view) if self.lines.copies else ()
 
     def _start(self, turn: Turn, view: ClusterView, node: str | None = None) -> Suggestions:
         """Suggest a turn's task on its node (or another node); a started task has no turn any more."""
         job = view.jobs[turn.job]
         stage = job.stages[turn.stage]
-        if job.waits_whole(stage):
+        if job.is_waiting_gang(stage):
             if all(self._has_come(other, view) for other in self.lines.tasks[job.id, stage.index].values()):
                 outcome = yield Suggestion(job.id, stage.index, count=stage.tasks)
                 if outcome.placed:
@@ -427,7 +427,7 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         for line in self.lines.at.values():
             turn = next(iter(line.values()))
             job = view.jobs[turn.job]
-            if turn.stage in job.open and not turn.sake and not job.waits_whole(job.stages[turn.stage]):
+            if turn.stage in job.open and not turn.sake and not job.is_waiting_gang(job.stages[turn.stage]):
                 firsts.append(turn)
         return sorted(firsts, key=lambda turn: turn.number)
 
@@ -463,8 +463,8 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         self.lines.load(data["lines"])
         self._sizes = dict(data["sizes"])
         self._short, self._stuck = (dict.fromkeys(names) for names in data["waiting"])
-        self.due = bool(self._short)
-        self.urges = self._copies_come(view) if self.lines.copies else ()
+        self.needs_cycle = bool(self._short)
+        self.wanted_nodes = self._copies_come(view) if self.lines.copies else ()
 
 
 class Assigned(Lined):

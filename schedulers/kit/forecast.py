@@ -173,7 +173,7 @@ class Forecast:
         known = self._times.get((job.id, stage.index))
         if known is None:
             view, usual = self._view, self._view.task_ms(job.id, stage.index)
-            if usual is not None and view.is_told_by_node(job.id, stage.index):
+            if usual is not None and view.has_times_by_node(job.id, stage.index):
                 told = (view.task_ms_on(job.id, stage.index, node) for node in self.nodes)
                 known = np.array([usual if ms is None else ms for ms in told], dtype=np.float64)
             else:

@@ -110,11 +110,11 @@ class Dispatch(Policy, Remembers):
                 if self._waits_on(view.jobs[container.job], waits_for):
                     continue
                 self.promises.leave(container.job, container.id)
-                self.noted = True
+                self.memory_changed = True
                 target: Place | None = (container.job, waits_for)
             else:
                 target = self.promises.take((container.job, container.stage))
-                self.noted |= target is not None
+                self.memory_changed |= target is not None
             if target is None or not (yield from self._send(view, container, target)):
                 free.append(container)
         return free
@@ -160,7 +160,7 @@ class Dispatch(Policy, Remembers):
                 return
             target, count, _ = found
             self.asked += 1
-            self.noted = True  # of executors that stay in their job to wait, or still run, no decision tells
+            self.memory_changed = True  # of executors that stay in their job to wait, or still run, no decision tells
             for container in idle[:count]:
                 yield from self._send(view, container, target)
             for place in running[: max(0, count - len(idle))]:
@@ -272,7 +272,7 @@ class Dispatch(Policy, Remembers):
         """Room for new containers, by size of the stages that may be chosen."""
         rooms = {}
         for size, stage in self.observation.sizes(view).items():
-            room = sum([node.room_for(stage) for node in nodes]) if view.admits(stage) else 0
+            room = sum([node.fit_count(stage) for node in nodes]) if view.admits(stage) else 0
             if room:
                 rooms[size] = room
         return rooms
@@ -308,7 +308,7 @@ class Dispatch(Policy, Remembers):
         job = graph.jobs[action.job]
         sight = self.observation.sight(job.name)
         place = (job.name, sight.rows[action.row])
-        if sight.job.waits_whole(sight.job.stages[place[1]]):
+        if sight.job.is_waiting_gang(sight.job.stages[place[1]]):
             return Given(place, sight.left[place[1]])
         chosen = class_of(graph, action)
         if chosen is None or classes is None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class NextStage(Sequencing, NeedsEstimates):
     """Asks `choose` while there are stages to choose from."""
 
-    ahead = True
+    order_is_stable = True
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

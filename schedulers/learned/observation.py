@@ -231,7 +231,7 @@ class Offered:
         if found is None:
             found = self._known[stage.size] = [0] * len(self.classes.parts)
             for node in self._fitting(view, stage):
-                found[self.classes.of[node.id]] += node.room_for(stage)
+                found[self.classes.of[node.id]] += node.fit_count(stage)
         return found
 
     def nodes(self, view: ClusterView, stage: StageState, wanted: int) -> frozenset[str]:
@@ -239,7 +239,7 @@ class Offered:
         return frozenset(
             node.id
             for node in self._fitting(view, stage)
-            if self.classes.of[node.id] == wanted and node.room_for(stage)
+            if self.classes.of[node.id] == wanted and node.fit_count(stage)
         )
 
     def _fitting(self, view: ClusterView, stage: StageState) -> Sequence[NodeState]:
@@ -249,6 +249,6 @@ class Offered:
 def _serves(source: Source, job: JobState, index: int) -> bool:
     """Whether the executors can be used for a stage."""
     stage = job.stages[index]
-    if source.job and job.waits_whole(stage):
+    if source.job and job.is_waiting_gang(stage):
         return False  # a gang is never put on executors that are there
     return stage.size in source.sizes and (job.id, index) not in source.refused

@@ -15,7 +15,7 @@ class BreadthFirst(Ordered):
     """Serves jobs in order of submission, inside a job the stages with the fewest stages before them first."""
 
     bundles = True
-    ahead = True
+    order_is_stable = True
 
     Params = TieParams
     params: TieParams

@@ -189,7 +189,7 @@ class Delay(ByShare, OneTaskEach):
         if self.params.form == "count":
             wait.used += nodes
         if job.hold is not Reason.WAITS_FOR_LOCALITY:
-            view.stir(job.id)
+            view.recheck_reason(job.id)
 
     def _wait_until(self, now: int) -> None:
         """Time form: jobs passed up at the last offer have waited since then."""

@@ -88,7 +88,7 @@ class GenericScheduler(Policy, NeedsEstimates):
         self._refresh(view, levels)
         while offer.has_room():
             for job, stage, queue, pilots in self._in_turn(view, levels):
-                ready = stage.waiting if pilots is None else len(stage.pilots) if pilots else stage.others
+                ready = stage.waiting if pilots is None else len(stage.pilots) if pilots else stage.waiting_non_pilots
                 if ready and offer.fits(job, stage):
                     outcome = yield Suggestion(job.id, stage.index, pilots=pilots)
                     for container in outcome.containers:
@@ -150,7 +150,7 @@ class GenericScheduler(Policy, NeedsEstimates):
         pilots = bool(job.pilots_left) and self._has_pilots(job)
         if pilots and not place.pilots_entered:
             place.pilots_entered = self._next()
-        others = bool(job.waiting) if not pilots else any(stage.others for stage in job.open_stages())
+        others = bool(job.waiting) if not pilots else any(stage.waiting_non_pilots for stage in job.open_stages())
         standing = (queue, others, pilots)
         if standing != place.standing:
             place.standing = standing

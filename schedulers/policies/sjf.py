@@ -15,7 +15,7 @@ class ShortestJobFirst(Ordered, NeedsEstimates):
     """Serves the job with the least estimated total work first; jobs without an estimate come last."""
 
     bundles = True
-    ahead = True
+    order_is_stable = True
 
     Params = TieParams
     params: TieParams

@@ -15,7 +15,7 @@ class ShortestRemaining(Ordered, NeedsEstimates):
     """Serves the job with the least estimated work left first; jobs without an estimate come last."""
 
     bundles = True
-    ahead = True
+    order_is_stable = True
 
     Params = TieParams
     params: TieParams

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 import msgspec
 import numpy as np
 
-from schedulers.core.abilities import KeepsNodes, MindsQueues, OneTaskEach, Searches, TellsTurn, Urges
+from schedulers.core.abilities import KeepsNodes, MindsQueues, OneTaskEach, Searches, TellsTurn, WantsNodes
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Event, SearchEnded, Tick
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
@@ -152,7 +152,7 @@ def _end(container: ContainerState, view: ClusterView, quantum: int) -> int:
     return max(end, view.now + quantum)
 
 
-class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, MindsQueues):
+class Leasing(Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, TellsTurn, MindsQueues):
     """A plan per cycle. Subclasses say over how many slices, and whether times count at all (`ahead_ms`)."""
 
     Params: type[msgspec.Struct] = LeaseSettings
@@ -164,7 +164,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
             raise InvalidParameters(why)
         self.cycle_ms = round(1000 * params.cycle_s)
         self.triggers = Triggers(period_ms=self.cycle_ms)
-        self.urges: Collection[str] = frozenset()
+        self.wanted_nodes: Collection[str] = frozenset()
         self._planned = -1  # the number of the cycle of the last plan
         self._starts: dict[Key, list[Start]] = {}
         self._later: dict[str, Later] = {}
@@ -238,7 +238,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
             (job, stage)
             for job in view.waiting.values()
             for stage in job.open_stages()
-            if view.admitted(stage) >= (stage.waiting if job.waits_whole(stage) else 1)
+            if view.count_admitted(stage) >= (stage.waiting if job.is_waiting_gang(stage) else 1)
         ]
         made = _Plan(self, view, stages)
         known = self._ended
@@ -248,7 +248,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
             stopped = known is not None and number >= known.solved
             late += made.lease(mine if number < 2 else mine + late, on_time=number < 2, stopped=stopped)
             if known is None and made.how in ("stopped", "nothing", "large"):
-                self.found = known = SearchEnded(view.now, number, made.how)
+                self.search_result = known = SearchEnded(view.now, number, made.how)
         self._follow(made, view)
 
     def asks(self, view: ClusterView) -> list[tuple[JobState, StageState, Asked | None]]:
@@ -270,13 +270,13 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
         self._accepted |= dict.fromkeys(made.accepted)
         for name in {**self._later, **made.later}:
             if (name in self._later) != (name in made.later):
-                view.stir(name)
+                view.recheck_reason(name)
         self._later = made.later
         self._urge()
 
     def _urge(self) -> None:
         there = [start.nodes for starts in self._starts.values() for start in starts if start.count]
-        self.urges = frozenset().union(*there)
+        self.wanted_nodes = frozenset().union(*there)
 
     # -- what is done -----------------------------------------------------------------------------
 
@@ -414,7 +414,7 @@ class _Plan:
             worth = self._on_time(job, stage, value)
         else:
             worth = self._as_it_goes(job, value, max((ms for _, ms in there.values()), default=0))
-        gang, tasks = job.waits_whole(stage), max(1, self._view.admitted(stage))
+        gang, tasks = job.is_waiting_gang(stage), max(1, self._view.count_admitted(stage))
         return ask(there, tasks, gang=gang, starts=self._times, worth=worth)
 
     def _ways_of(self, job: JobState, stage: StageState) -> _Ways:
@@ -432,12 +432,12 @@ class _Plan:
         """Note a way, if there could ever be room for the stage."""
         view, nodes = self._view, self._nodes
         members = nodes.members(way, stage.size)
-        if nodes.holds(members, stage.demand, way.spread) < (stage.waiting if job.waits_whole(stage) else 1):
+        if nodes.holds(members, stage.demand, way.spread) < (stage.waiting if job.is_waiting_gang(stage) else 1):
             return
         name = f"{way.nodes}#{stage.size}" if nodes.bars else way.nodes
         self._sets[name] = members
         self._single |= {name} if way.spread else set()
-        ms = nodes.takes(way, members, job, stage, told=view.is_told_by_node(job.id, stage.index))
+        ms = nodes.takes(way, members, job, stage, told=view.has_times_by_node(job.id, stage.index))
         found[way] = name, self._quantum if ms is None else max(1, round(ms))
 
     def _racks_of(self, job: JobState, stage: StageState) -> list[str]:
@@ -496,10 +496,10 @@ class _Plan:
         for lease in mine:
             leaf, way = wanted[lease.leaf], asked.ways[lease.leaf]
             if leaf.start in (None, self._view.now):
-                nodes, count = self._nodes_for(stage, lease, way, gang=job.waits_whole(stage))
+                nodes, count = self._nodes_for(stage, lease, way, gang=job.is_waiting_gang(stage))
                 if count:
                     starts.append(Start(frozenset(nodes), count, way.spread))
-        if job.waits_whole(stage) and sum(start.count for start in starts) < stage.waiting:
+        if job.is_waiting_gang(stage) and sum(start.count for start in starts) < stage.waiting:
             return False
         if starts:
             self.starts[job.id, stage.index] = starts
@@ -541,7 +541,7 @@ class _Plan:
         for way, other in zip(asked.ways, wanted, strict=True):
             if other.start in (None, self._view.now):
                 free = min(other.k, sum(int(there[place]) for place in self._supply.sets[other.set]))
-                free = 0 if job.waits_whole(stage) and free < other.k else free
+                free = 0 if job.is_waiting_gang(stage) and free < other.k else free
                 if other.v * free / other.k > most:
                     most = other.v * free / other.k
                     best = f"{way.said(free)} now {'is' if free == 1 else 'are'} worth {most:.3g}"

@@ -97,7 +97,7 @@ class Followed(Lined, NeedsEstimates):
             key = (job, stage.index)
             if key in never or _hangs_on(job, stage.index, never):
                 never[key] = None
-            elif job.waits_whole(stage):
+            elif job.is_waiting_gang(stage):
                 if not run.copy and (job.id, stage.index) not in self.lines.tasks:
                     fits = self.assign_stage(job, stage, self._placer, forecast)
                     never |= {} if fits else {key: None}
