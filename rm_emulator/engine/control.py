@@ -15,7 +15,7 @@ from schedulers.core.events import Event, Rehearsed
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy, Triggers
-from schedulers.core.rehearsal import Course, Script, Table
+from schedulers.core.rehearsal import Script, StageProfile, Table
 from schedulers.core.state import ClusterState, ContainerState, JobState
 from schedulers.core.transfers import arrival
 from schedulers.planning.jockey.rehearsal import rehearse
@@ -165,6 +165,6 @@ class OneScheduler(Control):
 
 
 @lru_cache(maxsize=256)
-def _rehearsed(script: Script) -> tuple[tuple[Course, ...], Table]:
+def _rehearsed(script: Script) -> tuple[tuple[StageProfile, ...], Table]:
     """Result of a rehearsal, played once even if many cells wish for the same script."""
     return rehearse(script)

@@ -140,7 +140,7 @@ class MindsQueues(Ability):
 
 
 class AssignsAhead(Ability):
-    """Assigns tasks to nodes, where the tasks wait in line."""
+    """Assigns tasks to nodes, where the tasks wait in the node's queue."""
 
     @abstractmethod
     def set_offers(self, offers: str) -> None:

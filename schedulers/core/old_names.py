@@ -22,6 +22,7 @@ class OldName:
         words = f"{owner.__name__}.{self._name} is called {self.new} now"
         warnings.warn(words, DeprecationWarning, stacklevel=stacklevel)
 
+    # Not called for the new name: what the core reads costs no more than before.
     def __get__(self, instance: object, owner: type) -> Any:
         self.warn(owner)
         return getattr(owner if instance is None else instance, self.new)
@@ -36,6 +37,7 @@ class TakesOldNames:
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
+        # A copy, because members are moved on the way.
         for name in list(vars(cls)):
             for base in cls.__mro__[1:]:
                 old = vars(base).get(name)

@@ -86,7 +86,7 @@ class RouteChoices(msgspec.Struct, frozen=True, eq=False):
         raise IndexError(row)
 
 
-class _Sight:
+class _JobRoute:
     """A job as the policy sees it. lengths: source of the route. up, work: per stage, ms. counts: unassigned tasks."""
 
     def __init__(self, job: JobState) -> None:
@@ -127,27 +127,27 @@ def _route(job: JobState, times: Sequence[float], edges: Sequence[Transfer], up:
 
 
 class Routes:
-    """All jobs as the policy sees them. turns: see Sequencing."""
+    """All jobs as the policy sees them. queued: see Sequencing.queued_tasks."""
 
     def __init__(self) -> None:
         self.lengths = Lengths()
-        self._sights: dict[str, _Sight] = {}
+        self._sights: dict[str, _JobRoute] = {}
 
-    def refresh(self, view: ClusterView, turns: Mapping[tuple[str, int], Sized]) -> None:
+    def refresh(self, view: ClusterView, queued: Mapping[tuple[str, int], Sized]) -> None:
         """Look at all jobs."""
         for name in [name for name in self._sights if name not in view.jobs]:
             del self._sights[name]
             self.lengths.forget(name)
         for job in view.jobs.values():
-            self.look(job, view, turns)
+            self.look(job, view, queued)
 
-    def look(self, job: JobState, view: ClusterView, turns: Mapping[tuple[str, int], Sized]) -> None:
+    def look(self, job: JobState, view: ClusterView, queued: Mapping[tuple[str, int], Sized]) -> None:
         """Look at one job."""
         sight = self._sights.get(job.id)
         if sight is None or sight.job is not job:
-            sight = self._sights[job.id] = _Sight(job)
+            sight = self._sights[job.id] = _JobRoute(job)
         name = job.id
-        counts = [stage.waiting - len(turns.get((name, stage.index), ())) for stage in job.stages]
+        counts = [stage.waiting - len(queued.get((name, stage.index), ())) for stage in job.stages]
         stays = view.estimates_stay and self.lengths.measured and sight.size_ms == job.size_ms
         if not (stays and counts == sight.counts):
             sight.look(self.lengths.of(job, view), counts)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @placers.register("deft", source="LACHESIS (arXiv 2103.06980), equations 9 to 11")
 class Deft(Assigner):
-    """Assigns each task, in the policy's order, to the node with its first end; the task waits in the node's line.
+    """Assigns each task, in the policy's order, to the node with its first end; the task waits in the node's queue.
 
     By estimates, speeds and transfers; with copies on, with at most one copy of a parent made there first, if the task
     ends sooner thereby. Ties: no copy, the lowest parent, the node that joined first.
@@ -38,10 +38,10 @@ class Deft(Assigner):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.ahead = params.ahead
+        self.assigns_early = params.ahead
 
     def choose(self, job: JobState, stage: StageState, forecast: Forecast, copies: int) -> Choice | None:
-        """See Assigner.choose. Equation 11; equations 2 and 10 with the node's line and the copy's own time in them."""
+        """See Assigner.choose. Equation 11; equations 2 and 10 with the node's queue and the copy's own time."""
         free, times, inputs = forecast.free(stage), forecast.times(job, stage), forecast.inputs(job, stage)
         starts = np.maximum(free, inputs.all)
         ends = starts + times
