@@ -17,6 +17,7 @@ import msgspec
 from schedulers.core.abilities import Remembers
 from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
 from schedulers.core.live import IDLE
+from schedulers.core.old_names import OldName
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions
 from schedulers.kit.parties import serve_asked
 from schedulers.kit.partition import executors_of
@@ -42,6 +43,8 @@ class Allotment(NamedTuple):
 
 class Dispatch(Policy, Remembers):
     """Asks `choose` while there are both executors to give and stages for them."""
+
+    asked = OldName("question_count")
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
@@ -208,9 +211,9 @@ class Dispatch(Policy, Remembers):
             self._update_observation(view)
             unfit = {
                 (name, stage.index)
-                for name, sight in self.observation.choices.items()
-                for stage in sight.may_choose()
-                if not offer.fits(sight.job, stage)
+                for name, observed in self.observation.choices.items()
+                for stage in observed.may_choose()
+                if not offer.fits(observed.job, stage)
             }
             sizes = self.observation.sizes(view)
             free = self._count_free(view)
@@ -306,14 +309,14 @@ class Dispatch(Policy, Remembers):
                 return None
         action = self.choose(graph, view)
         job = graph.jobs[action.job]
-        sight = self.observation.job(job.name)
-        place = (job.name, sight.rows[action.row])
-        if sight.job.is_waiting_gang(sight.job.stages[place[1]]):
-            return Allotment(place, sight.unpromised[place[1]])
+        observed = self.observation.job(job.name)
+        place = (job.name, observed.rows[action.row])
+        if observed.job.is_waiting_gang(observed.job.stages[place[1]]):
+            return Allotment(place, observed.unpromised[place[1]])
         chosen = class_of(graph, action)
         if chosen is None or classes is None:
             return Allotment(place, self.allot(graph, action))
-        among = classes.nodes(view, sight.job.stages[place[1]], chosen)
+        among = classes.nodes(view, observed.job.stages[place[1]], chosen)
         return Allotment(place, self.allot(graph, action), among)
 
     def allot(self, graph: Graph, action: Action) -> int:

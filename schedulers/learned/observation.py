@@ -168,18 +168,18 @@ class Observation:
             if job is None or job.cancelled or not job.admitted:
                 self._jobs.pop(name, None)
                 continue
-            sight = self._jobs.get(name)
-            if sight is None or sight.job is not job:
-                sight = self._jobs[name] = JobObservation(job)
-            sight.update(view, self._promises.promised_to(name), self._promises.net_change(name), self._versions)
-            if sight.sizes:
-                self.choices[name] = sight
+            observed = self._jobs.get(name)
+            if observed is None or observed.job is not job:
+                observed = self._jobs[name] = JobObservation(job)
+            observed.update(view, self._promises.promised_to(name), self._promises.net_change(name), self._versions)
+            if observed.sizes:
+                self.choices[name] = observed
         self._stale.clear()
 
     def sizes(self, view: ClusterView) -> dict[int, StageState]:
         """The sizes of stages to choose from, each with one stage. Executors of other sizes would be released."""
         active = list(view.active_sizes)
-        found = {size: stage for sight in self.choices.values() for size, stage in sight.sizes.items()}
+        found = {size: stage for observed in self.choices.values() for size, stage in observed.sizes.items()}
         return {size: stage for size, stage in found.items() if not active or size in active}
 
     def graph(self, view: ClusterView, source: Source, executors: int, offered: OfferedClasses | None = None) -> Graph:
@@ -190,23 +190,33 @@ class Observation:
         concerned = {job for job, _ in source.refused}
         seen = {name: self._jobs[name] for name in view.jobs if name in self._jobs}
         features = np.empty((len(seen), len(JOB_FEATURES)), np.float32)
-        features[:, 0] = [sight.executors / 20 for sight in seen.values()]
+        features[:, 0] = [observed.executors / 20 for observed in seen.values()]
         features[:, 1] = [2.0 if name == source.job else -2.0 for name in seen]
         features[:, 2], features[:, 3] = source.free / 20, executors / 50
-        features[:, 4:] = [sight.amounts for sight in seen.values()]
+        features[:, 4:] = [observed.amounts for observed in seen.values()]
         blocks = []
-        for (name, sight), own in zip(seen.items(), features, strict=True):
+        for (name, observed), own in zip(seen.items(), features, strict=True):
             # Its own executors count as given away.
-            least = max(1, sight.executors + 1 - (source.free if name == source.job else 0))
-            valid = sight.may_start
-            if sight.sizes:
+            least = max(1, observed.executors + 1 - (source.free if name == source.job else 0))
+            valid = observed.may_start
+            if observed.sizes:
                 if least > executors:
                     valid = np.zeros(len(valid), bool)
-                elif name in concerned or sight.has_gangs or not sight.sizes.keys() <= source.sizes:
-                    valid = valid & np.array([_serves(source, sight.job, row) for row in sight.rows])
-            rooms = None if offered is None else offered.rooms(view, sight, valid)
-            shown = (name, sight.version, sight.nodes, sight.stages, sight.heights, sight.edges, valid, own, least)
-            blocks.append(JobGraph(*shown, rooms, sight.work_ms, sight.path_ms))
+                elif name in concerned or observed.has_gangs or not observed.sizes.keys() <= source.sizes:
+                    valid = valid & np.array([_serves(source, observed.job, row) for row in observed.rows])
+            rooms = None if offered is None else offered.rooms(view, observed, valid)
+            shown = (
+                name,
+                observed.version,
+                observed.nodes,
+                observed.stages,
+                observed.heights,
+                observed.edges,
+                valid,
+                own,
+                least,
+            )
+            blocks.append(JobGraph(*shown, rooms, observed.work_ms, observed.path_ms))
         classes = () if offered is None else offered.classes.parts
         return Graph(tuple(blocks), executors, classes, view.has_executors)
 
@@ -218,11 +228,11 @@ class OfferedClasses:
         self.classes, self._nodes = classes, nodes
         self._known: dict[int, list[int]] = {}
 
-    def rooms(self, view: ClusterView, sight: JobObservation, valid: Bools) -> Ints:
+    def rooms(self, view: ClusterView, observed: JobObservation, valid: Bools) -> Ints:
         """See JobGraph.rooms."""
         rooms = np.zeros((len(valid), len(self.classes.parts)), np.intp)
         for row in np.flatnonzero(valid):
-            rooms[row] = self.room_by_class(view, sight.job.stages[sight.rows[row]])
+            rooms[row] = self.room_by_class(view, observed.job.stages[observed.rows[row]])
         return rooms
 
     def room_by_class(self, view: ClusterView, stage: StageState) -> list[int]:

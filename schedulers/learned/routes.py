@@ -143,36 +143,36 @@ class Routes:
 
     def look(self, job: JobState, view: ClusterView, queued: Mapping[tuple[str, int], Sized]) -> None:
         """Look at one job."""
-        sight = self._sights.get(job.id)
-        if sight is None or sight.job is not job:
-            sight = self._sights[job.id] = _JobRoute(job)
+        observed = self._sights.get(job.id)
+        if observed is None or observed.job is not job:
+            observed = self._sights[job.id] = _JobRoute(job)
         name = job.id
         counts = [stage.waiting - len(queued.get((name, stage.index), ())) for stage in job.stages]
-        stays = view.estimates_stay and self.lengths.measured and sight.size_ms == job.size_ms
-        if not (stays and counts == sight.counts):
-            sight.look(self.lengths.of(job, view), counts)
+        stays = view.estimates_stay and self.lengths.measured and observed.size_ms == job.size_ms
+        if not (stays and counts == observed.counts):
+            observed.look(self.lengths.of(job, view), counts)
 
     def choices(self, view: ClusterView, able: Mapping[str, Sequence[StageState]], executors: int) -> RouteChoices:
         """The choices at the last look. able: by job the stages to choose from."""
-        seen = [sight for sight in map(self._sights.__getitem__, view.jobs) if sight.tasks]
-        works = np.array([sight.work_left for sight in seen])
-        ways = np.array([sight.way for sight in seen])
+        seen = [observed for observed in map(self._sights.__getitem__, view.jobs) if observed.tasks]
+        works = np.array([observed.work_left for observed in seen])
+        ways = np.array([observed.way for observed in seen])
         longest, total = float(ways.max()), max(_LEAST, float(works.sum()))
         features = np.empty((len(seen), len(LEFT_FEATURES)), np.float32)
-        features[:, 0] = np.log1p([sight.tasks for sight in seen]) / 5
+        features[:, 0] = np.log1p([observed.tasks for observed in seen]) / 5
         features[:, 1] = works / max(_LEAST, float(works.max()))
-        features[:, 2] = np.array([sight.path for sight in seen]) / longest
+        features[:, 2] = np.array([observed.path for observed in seen]) / longest
         features[:, 3] = ways / longest
         features[:, 4] = np.log1p(works / ways) / 3
         features[:, 5] = math.log(total / executors / longest) / 3
-        ages = view.now - np.array([sight.submitted for sight in seen], float)
+        ages = view.now - np.array([observed.submitted for observed in seen], float)
         features[:, 6] = ages / (ages + longest)
         features[:, 7] = math.log(len(seen)) / 5
-        valid = np.zeros(sum([len(sight.left) for sight in seen]), bool)
+        valid = np.zeros(sum([len(observed.left) for observed in seen]), bool)
         begin = 0
-        for sight in seen:
-            for stage in able.get(sight.job.id, ()):
+        for observed in seen:
+            for stage in able.get(observed.job.id, ()):
                 valid[begin + stage.index] = True
-            begin += len(sight.left)
-        left = np.concatenate([sight.left for sight in seen])
-        return RouteChoices(tuple([sight.route for sight in seen]), features, left, valid, longest, executors)
+            begin += len(observed.left)
+        left = np.concatenate([observed.left for observed in seen])
+        return RouteChoices(tuple([observed.route for observed in seen]), features, left, valid, longest, executors)
