@@ -95,7 +95,7 @@ class _JobRoute:
         self.lengths: object = None
         self.size_ms: float | None = None
 
-    def look(self, lengths: tuple[list[float], list[Transfer]], counts: list[int]) -> None:
+    def update(self, lengths: tuple[list[float], list[Transfer]], counts: list[int]) -> None:
         """Look at the job again."""
         times, edges = lengths
         if lengths is not self.lengths:
@@ -131,30 +131,30 @@ class Routes:
 
     def __init__(self) -> None:
         self.lengths = Lengths()
-        self._sights: dict[str, _JobRoute] = {}
+        self._by_job: dict[str, _JobRoute] = {}
 
     def refresh(self, view: ClusterView, queued: Mapping[tuple[str, int], Sized]) -> None:
         """Look at all jobs."""
-        for name in [name for name in self._sights if name not in view.jobs]:
-            del self._sights[name]
+        for name in [name for name in self._by_job if name not in view.jobs]:
+            del self._by_job[name]
             self.lengths.forget(name)
         for job in view.jobs.values():
             self.look(job, view, queued)
 
     def look(self, job: JobState, view: ClusterView, queued: Mapping[tuple[str, int], Sized]) -> None:
         """Look at one job."""
-        observed = self._sights.get(job.id)
+        observed = self._by_job.get(job.id)
         if observed is None or observed.job is not job:
-            observed = self._sights[job.id] = _JobRoute(job)
+            observed = self._by_job[job.id] = _JobRoute(job)
         name = job.id
         counts = [stage.waiting - len(queued.get((name, stage.index), ())) for stage in job.stages]
         stays = view.estimates_stay and self.lengths.measured and observed.size_ms == job.size_ms
         if not (stays and counts == observed.counts):
-            observed.look(self.lengths.of(job, view), counts)
+            observed.update(self.lengths.of(job, view), counts)
 
     def choices(self, view: ClusterView, able: Mapping[str, Sequence[StageState]], executors: int) -> RouteChoices:
         """The choices at the last look. able: by job the stages to choose from."""
-        seen = [observed for observed in map(self._sights.__getitem__, view.jobs) if observed.tasks]
+        seen = [observed for observed in map(self._by_job.__getitem__, view.jobs) if observed.tasks]
         works = np.array([observed.work_left for observed in seen])
         ways = np.array([observed.way for observed in seen])
         longest, total = float(ways.max()), max(_LEAST, float(works.sum()))

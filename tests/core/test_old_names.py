@@ -67,10 +67,18 @@ def test_a_new_name_warns_of_nothing(recwarn: pytest.WarningsRecorder) -> None:
     assert not recwarn.list
 
 
-def test_an_old_class_is_imported_as_the_new_one() -> None:
-    with pytest.warns(DeprecationWarning, match=r"schedulers\.core\.abilities\.Urges is called WantsNodes now"):
-        found = importlib.import_module("schedulers.core.abilities").Urges
-    assert found is WantsNodes
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("schedulers.core.abilities", "Urges", "WantsNodes"),
+        ("schedulers.kit.assigned", "Lined", "AssigningPolicy"),
+        ("schedulers.kit.lines", "Turn", "QueuedTask"),
+    ],
+)
+def test_an_old_class_is_imported_as_the_new_one(module: str, old: str, new: str) -> None:
+    found = importlib.import_module(module)
+    with pytest.warns(DeprecationWarning, match=f"{old} is called {new} now"):
+        assert getattr(found, old) is getattr(found, new)
 
 
 def test_a_name_that_never_was_is_not_found() -> None:
