@@ -94,6 +94,9 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
     assigns_early = True
     #: Whether copies are made as planned; False: only copies still of use when they could start.
     copies_as_planned = False
+    ahead = OldName("assigns_early")
+    follows = OldName("copies_as_planned")
+    lines = OldName("node_queues")
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
