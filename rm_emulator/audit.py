@@ -80,7 +80,7 @@ class Books:
         state = self.state
         assert not state.jobs, f"jobs left: {list(state.jobs)}"
         assert not state.waiting, f"jobs wait that are over: {list(state.waiting)}"
-        assert not state.containers, f"containers left: {[state.story(c) for c in state.containers]}"
+        assert not state.containers, f"containers left: {[state.describe_container(c) for c in state.containers]}"
         assert not self._held, f"containers that never ended: {self._held}"
         assert not any(state.used), f"resources still held: {state.used}"
         assert self.placed == self.ended, f"{self.placed} tasks were started and {self.ended} ended"

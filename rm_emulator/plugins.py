@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from rm_emulator.issues import InvalidInput, Issue
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 
 GROUP: Final = "rm_emulator.plugins"
 
@@ -44,8 +44,8 @@ def _load_file(file: Path) -> Path:
     path = file.resolve()
     if not path.is_file():
         raise InvalidInput([Issue(str(file), "no such plug-in file")])
-    if path.suffix in (shelf.SUFFIX, shelf.TREE):
-        shelf.put(path.stem, path.read_bytes(), str(path), path.suffix)
+    if path.suffix in (model_store.SUFFIX, model_store.TREE):
+        model_store.register(path.stem, path.read_bytes(), str(path), path.suffix)
         return path
     name = f"rm_emulator_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:

@@ -41,7 +41,7 @@ from rm_emulator.workload.formats import FORMATS
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.checks import validate
-from schedulers.core.compatible import Setup, clashes, has_lines, with_lines
+from schedulers.core.compatible import Setup, assigns_ahead, clashes, stable_orders
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.events import Event, NodeAdded
@@ -119,7 +119,7 @@ def subjects() -> list[Subject]:
         ),
         *(Subject(policy=gs, predictor={"kind": p.name}) for p in predictors),
         *(Subject(policy=gs, predictor=company[-1], placement={"kind": p.name}) for p in placers if not p.cls.assigns),
-        *(Subject(policy={"kind": p}, predictor=company[1], placement={"kind": "deft"}) for p in with_lines()),
+        *(Subject(policy={"kind": p}, predictor=company[1], placement={"kind": "deft"}) for p in stable_orders()),
     ]
 
 
@@ -616,7 +616,7 @@ def check_predictor(name: str, **settings: Any) -> None:
 def check_placer(name: str, **settings: Any) -> None:
     """All promises, for a placer by name, under `fair`, or under `fifo` for a placer with lines."""
     placement = {"kind": name, **settings}
-    _check_all(Subject(policy={"kind": "fifo" if has_lines(placement) else "fair"}, placement=placement))
+    _check_all(Subject(policy={"kind": "fifo" if assigns_ahead(placement) else "fair"}, placement=placement))
     check_registered(placers, name)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.rows import Row, benchmark
 from rm_emulator.learn import config as configs
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 from schedulers.learned.weights import Weights, pack
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def training(tiny: bool) -> Iterator[Row]:
     from rm_emulator.learn.rollouts import Task, Theatre  # needs the extra learn
 
     config = configs.read(configs.find("decima"))
-    weights, theatre = shelf.take("decima", "decima"), Theatre(config.workloads[:1])
+    weights, theatre = model_store.weights_of("decima", "decima"), Theatre(config.workloads[:1])
     sequences, rollouts = (1, 2) if tiny else (config.sequences, config.rollouts)
     begun = time.process_time()
     player = pack(weights)

@@ -228,7 +228,7 @@ class Decisions:
             if container is None:
                 self.ledger.free(number)
             elif uid is not None and self._pod(uid) is None:
-                log.error("a container outlived its pod", container=state.story(number))
+                log.error("a container outlived its pod", container=state.describe_container(number))
                 self.end(number)
             elif container.status == GRANTED:
                 self._expire(container, self._pod(uid), min(now - container.granted, heard))

@@ -160,7 +160,7 @@ def _finish_gangs(brain: Brain, dagjob: DagJob) -> None:
     for index, stage in enumerate(entry.job.stages):
         plan = plans.get(stage.name)
         # A stage waiting as a whole has not begun, so its old plan binds nobody.
-        if plan is None or not stage.gang or job.waits_whole(job.stages[index]):
+        if plan is None or not stage.gang or job.is_waiting_gang(job.stages[index]):
             continue
         for index_text, node in sorted(plan.items()):
             number = whole_number(index_text)

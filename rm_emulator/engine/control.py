@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
-from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, Urges, ability
+from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, WantsNodes, ability
 from schedulers.core.decider import Decider
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import SchedulerError
@@ -15,7 +15,7 @@ from schedulers.core.events import Event, Rehearsed
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy, Triggers
-from schedulers.core.rehearsal import Course, Script, Table
+from schedulers.core.rehearsal import Script, StageProfile, Table
 from schedulers.core.state import ClusterState, ContainerState, JobState
 from schedulers.core.transfers import arrival
 from schedulers.planning.jockey.rehearsal import rehearse
@@ -105,7 +105,7 @@ class OneScheduler(Control):
         self.held = state.containers
         self.copies = state.copies is not None
         # Abilities are looked up once: a look-up for each fact or beat would be slow.
-        self._plans, self._urges = ability(policy, Plans), ability(policy, Urges) or Urges()
+        self._plans, self._urges = ability(policy, Plans), ability(policy, WantsNodes) or WantsNodes()
         self._cycles = ability(policy, DecidesInCycles) or DecidesInCycles()
         self._rehearses = ability(policy, Rehearses)
         self.unheard = state.journal.sizes.cursor()
@@ -138,12 +138,12 @@ class OneScheduler(Control):
     def could_place(self, node: str) -> bool:
         """Whether a waiting task could start on this node now, or the policy urges an offer of the node."""
         state = self._state
-        return node in self._urges.urges or state.sizes.could_place(state.nodes[node])
+        return node in self._urges.wanted_nodes or state.sizes.could_place(state.nodes[node])
 
     def has_takers(self) -> bool:
         """Whether a waiting task could start anywhere now, also in an idle executor, or the policy is to decide."""
         # The cheap answers first: an offer of the whole state walks over sizes and nodes.
-        if self._cycles.due or self._urges.urges:
+        if self._cycles.needs_cycle or self._urges.wanted_nodes:
             return True
         return bool(self._state.waiting) and Offer(self._state, None).has_room()
 
@@ -155,7 +155,7 @@ class OneScheduler(Control):
     @property
     def urged(self) -> Collection[str]:
         """Nodes on which the policy would start a container without a waiting task."""
-        return self._urges.urges
+        return self._urges.wanted_nodes
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """Jobs planned since the last call, from the only policy."""
@@ -165,6 +165,6 @@ class OneScheduler(Control):
 
 
 @lru_cache(maxsize=256)
-def _rehearsed(script: Script) -> tuple[tuple[Course, ...], Table]:
+def _rehearsed(script: Script) -> tuple[tuple[StageProfile, ...], Table]:
     """Result of a rehearsal, played once even if many cells wish for the same script."""
     return rehearse(script)

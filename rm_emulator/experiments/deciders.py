@@ -64,7 +64,7 @@ class Deciders:
     @property
     def decided(self) -> int:
         """Decisions so far."""
-        return sum(each.decided for each in self._all)
+        return sum(each.decision_count for each in self._all)
 
     @property
     def messages(self) -> int | None:

@@ -23,7 +23,7 @@ from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
 from rm_emulator.learn.rollouts import Theatre
 from schedulers.core import keyed
 from schedulers.core.policy import ClusterView
-from schedulers.learned import facts, shelf
+from schedulers.learned import model_store, tree_features
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.limits import STEPS
 from schedulers.learned.network import Network, Scores, log_probabilities
@@ -98,9 +98,9 @@ class Lesson:
 
     def _note(self, graph: Graph, scores: Scores, action: Action, limits: Doubles) -> None:
         chances = np.exp(log_probabilities(scores.stages))
-        jobs, of_jobs = facts.of_jobs(graph)
+        jobs, of_jobs = tree_features.job_features(graph)
         self._lessons.jobs.append((of_jobs, np.bincount(scores.jobs, chances, len(graph.jobs))[jobs].astype(float)))
-        rows, of_stages = facts.of_stages(graph.jobs[action.job])
+        rows, of_stages = tree_features.stage_features(graph.jobs[action.job])
         own = of_jobs[np.flatnonzero(jobs == action.job)]
         known = np.hstack([np.repeat(own, len(rows), axis=0), of_stages])
         mine = scores.jobs == action.job
@@ -128,7 +128,7 @@ class Distillation:
             raise InvalidInput([Issue(str(folder), "holds trees already: name another --out")])
         self.config, self.folder, self._say = config, folder, say
         self._theatre = Theatre(config.workloads)
-        self._weights = shelf.take(config.distillation.teacher)
+        self._weights = model_store.weights_of(config.distillation.teacher)
         self._lessons = Lessons()
 
     def run(self) -> float:

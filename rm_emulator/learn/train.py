@@ -23,7 +23,7 @@ from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
 from rm_emulator.learn.rollouts import Company, Rollout, Task, Theatre
 from rm_emulator.learn.samples import Group, critic_of, expected_of, made, mean, worths
 from schedulers.core import keyed
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 from schedulers.learned.weights import Weights, initial, pack, unpack
 
 CURVE: Final = "curve.jsonl"
@@ -151,9 +151,9 @@ class Training:
         state.references = tuple(tuple(self._validation(player)) for player in self.agent.references)
         weights = initial(self.agent.sizes[config.network], keyed.generator(config.seed, "weights"))
         if config.start is not None:
-            ships = config.start in shelf.SHIPPED
+            ships = config.start in model_store.SHIPPED
             name, kind = config.start, self.agent.kind
-            weights = shelf.take(name, kind) if ships else unpack(Path(name).read_bytes(), name)
+            weights = model_store.weights_of(name, kind) if ships else unpack(Path(name).read_bytes(), name)
             if weights.architecture.kind != kind:
                 raise InvalidInput(f"{name}: a network of '{weights.architecture.kind}', not of '{kind}'")
         self._network = made(weights)

@@ -54,7 +54,7 @@ class Owner(Protocol):
 class Round:
     """Deciding on a single fact, step by step. `offer` is None when nothing is on offer now."""
 
-    __slots__ = ("_asked", "_decisions", "_event", "_scheduler", "_version", "offer")
+    __slots__ = ("_decisions", "_event", "_outcomes", "_scheduler", "_version", "offer")
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Round:
     ) -> None:
         self._scheduler, self._event, self._decisions, self.offer = scheduler, event, decisions, offer
         self._version = version
-        self._asked: list[SuggestionOutcome] | None = [] if scheduler.config.record == "full" else None
+        self._outcomes: list[SuggestionOutcome] | None = [] if scheduler.config.record == "full" else None
 
     def suggest(self, suggestion: Suggestion) -> Outcome:
         """Check a suggestion against the present state; apply a valid suggestion."""
@@ -74,8 +74,8 @@ class Round:
             outcome = self._copy(suggestion)
         else:
             outcome = self._bring(suggestion) if suggestion.ahead else self._try(suggestion)
-        if self._asked is not None:
-            self._asked.append(SuggestionOutcome(suggestion, outcome))
+        if self._outcomes is not None:
+            self._outcomes.append(SuggestionOutcome(suggestion, outcome))
         return outcome
 
     def preempt(self, container: int, rule: str, cause: str) -> None:
@@ -95,10 +95,10 @@ class Round:
         if suggestion.task is not None:
             ready = int(stage.is_waiting(suggestion.task))
         elif suggestion.pilots is not None:
-            ready = len(stage.pilots) if suggestion.pilots else stage.others
+            ready = len(stage.pilots) if suggestion.pilots else stage.waiting_non_pilots
         # Never refused for asking too much: a policy may suggest a whole stage without counting its tasks.
         wanted = min(suggestion.count, ready)
-        if wanted and job.waits_whole(stage):
+        if wanted and job.is_waiting_gang(stage):
             why = self._keeps_apart(job, stage, offer, suggestion)
             if why is not None:
                 return Outcome(0, self._reserve(job, stage, why))
@@ -110,7 +110,7 @@ class Round:
             return Outcome(0, self._reserve(job, stage, self._why_none(job, stage, ready)))
         # NO_ROOM stays said while the job is served piecemeal (no oscillation), unless a limit stops the job now.
         if job.hold is not Reason.NO_ROOM or (
-            stage.size in state.sizes.bounds and state.sizes.at_limit(job, stage) is not None
+            stage.size in state.sizes.bounds and state.sizes.blocking_account(job, stage) is not None
         ):
             state.journal.reasons.note(suggestion.job)
         return Outcome(len(containers), None, tuple(containers))
@@ -120,7 +120,7 @@ class Round:
         node = self._only_node(suggestion, offer)
         if node is not None:
             # Counted once for the only node: asking the placer per task would be the hottest loop of a heartbeat.
-            wanted = min(wanted, node.room_for(stage)) if wanted > 1 else wanted and node.fits(stage)
+            wanted = min(wanted, node.fit_count(stage)) if wanted > 1 else wanted and node.fits(stage)
         containers: list[int] = []
         while len(containers) < wanted and offer.limit != 0:
             container = self._start_one(job, stage, suggestion, offer, node)
@@ -161,7 +161,7 @@ class Round:
         reservations = self._scheduler.state.reservations
         if reservations is None or why not in (Reason.NO_ROOM, Reason.NO_ROOM_FOR_GANG):
             return why
-        if (job.id, stage.index) in reservations.held:
+        if (job.id, stage.index) in reservations.by_stage:
             return Reason.HAS_RESERVATION
         if self.offer is not None and self.offer.job is None and reservations.is_due(job, stage):
             # Only at the policy's own suggestion: the policy alone decides on the order of jobs.
@@ -207,7 +207,7 @@ class Round:
         return Commit(state.counts.next_container, job.id, stage.index, node.id)
 
     def _why_none(self, job: JobState, stage: StageState, ready: int) -> Reason:
-        account = self._scheduler.state.sizes.at_limit(job, stage)
+        account = self._scheduler.state.sizes.blocking_account(job, stage)
         if account is not None:
             return limit_reason(account)
         return Reason.NO_ROOM if ready else Reason.WAITS_FOR_PILOTS
@@ -215,14 +215,14 @@ class Round:
     def _keeps_apart(self, job: JobState, stage: StageState, offer: Offer, suggestion: Suggestion) -> Reason | None:
         """The reason for the offer not to take the whole gang, or None; a gang never goes to idle executors."""
         state = self._scheduler.state
-        account = state.sizes.at_limit(job, stage)
+        account = state.sizes.blocking_account(job, stage)
         if account is not None:
             return limit_reason(account)
         enough = offer.limit is None or offer.limit >= stage.waiting
         if (among := suggestion.among) is not None:
             nodes = state.nodes.values() if offer.nodes is None else offer.nodes
             # Counted before anything starts, because a gang started in part would hold its room for nothing.
-            rooms = (node.room_for(stage) for node in nodes if node.spec.id in among)
+            rooms = (node.fit_count(stage) for node in nodes if node.spec.id in among)
             room = sum(min(1, each) if suggestion.spread else each for each in rooms) >= stage.waiting
         elif state.reservations is not None:
             room = state.reservations.has_room(job, stage, offer.nodes)
@@ -322,11 +322,11 @@ class Round:
     def remember(self) -> None:
         """Keep the round, with `record: full`."""
         scheduler, offer = self._scheduler, self.offer
-        if self._asked is not None and offer is not None:
+        if self._outcomes is not None and offer is not None:
             offered = len(scheduler.state.nodes if offer.nodes is None else offer.nodes)
             ended = "the policy suggests nothing more" if offer.has_room() else "nothing fits any more"
             kind = type(self._event).__name__
-            scheduler.rounds.append(RoundRecord(self._event.at, kind, offered, tuple(self._asked), ended))
+            scheduler.rounds.append(RoundRecord(self._event.at, kind, offered, tuple(self._outcomes), ended))
 
 
 def _by_arrival(node: NodeState) -> int:

@@ -17,7 +17,7 @@ from operators.client import Client
 from operators.extender.conditions import Conditions
 from operators.extender.status import StatusWriter, why
 from schedulers.core.checks import validate
-from schedulers.core.compatible import needs_estimates, with_lines
+from schedulers.core.compatible import needs_estimates, stable_orders
 from schedulers.core.policy import policies
 from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
@@ -850,7 +850,7 @@ STEP: dict[str, Callable[[World, int], object]] = {
     "submit to a queue": lambda w, n: w.submit(stage("a", 1 + n), queue="abcd"[n % 4]),
     "plain in a queue": lambda w, n: w.plain(gated=n % 2 == 0, queue="abcd"[n % 4]),
 }
-LINED = with_lines()
+ORDERED_AHEAD = stable_orders()
 HERE = [entry.name for entry in policies if "kubernetes" in entry.worlds]
 STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_size=40)
 
@@ -860,7 +860,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_
 def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
     steps: list[tuple[str, int]], policy: str, lines: bool
 ) -> None:
-    placement = "deft" if lines and policy in LINED else "first_fit"
+    placement = "deft" if lines and policy in ORDERED_AHEAD else "first_fit"
     world = World((3, 2, 4), policy=policy, predictor=predictor_of(policy), placement=placement)
     for step, pick in steps:
         STEP[step](world, pick)

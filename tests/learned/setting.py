@@ -54,4 +54,6 @@ def episode(policy: dict[str, Any], seed: int) -> Episode:
     Simulation(config, built.workload, made, kept, seed=seed, waves_of=waves_of(built), oracle=True).run()
     assert isinstance(made.policy, Dispatch) or policy["kind"] != "dispatch"
     spans = [job.finish_ms - job.submit_ms for job in kept.jobs if job.finish_ms is not None]
-    return Episode(len(spans), fmean(spans) / 1000, made.policy.asked if isinstance(made.policy, Dispatch) else 0)
+    return Episode(
+        len(spans), fmean(spans) / 1000, made.policy.question_count if isinstance(made.policy, Dispatch) else 0
+    )

@@ -16,7 +16,7 @@ from safetensors.numpy import save
 
 import schedulers.learned
 from schedulers.core.errors import InvalidWeights
-from schedulers.learned.shelf import SHIPPED
+from schedulers.learned.model_store import SHIPPED
 from schedulers.learned.weights import ARCHITECTURES, Weights, initial, pack, unpack
 
 WEIGHTS = initial(ARCHITECTURES["released"], np.random.default_rng(1))

@@ -13,15 +13,15 @@ from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, Kept, Ran, Subject, case, job, node, run_case, scheduler, stage, subjects
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
-from schedulers.core.compatible import has_lines
+from schedulers.core.compatible import assigns_ahead
 from schedulers.core.decisions import Place
 from schedulers.core.events import ContainerEnded, Estimated, Event, JobSubmitted, Tick
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
-from schedulers.kit.assigned import Lined
+from schedulers.kit.assigned import AssigningPolicy
 from schedulers.kit.levels import LevelSettings, level_of
-from schedulers.planning.tetrisched.leasing import Leasing
+from schedulers.planning.tetrisched.policy import PlanAheadPolicy
 
 # -- GS: weighted sharing (SLearn, section 5.1) -----------------------------------------------------
 
@@ -135,7 +135,11 @@ def conserves(subject: Subject) -> bool:
     Tasks that wait in line at a node leave another one free on which they would end later, as in a plan of leases.
     """
     policy = policies.entry(subject.policy["kind"]).cls
-    return not (policy.triggers.every_beat or issubclass(policy, Lined | Leasing) or has_lines(subject.placement))
+    return not (
+        policy.triggers.every_beat
+        or issubclass(policy, AssigningPolicy | PlanAheadPolicy)
+        or assigns_ahead(subject.placement)
+    )
 
 
 CONSERVING = list(filter(conserves, subjects()))

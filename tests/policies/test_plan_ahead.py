@@ -14,7 +14,7 @@ from schedulers.core.log import Log
 from schedulers.core.model import Job, Node, Stage, Wish, Wishes
 from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.tetrisched import leases
+from schedulers.planning.tetrisched import start_plan
 
 GPU_OR_ANY = Wishes(prefer=(Wish(device="gpu"), Wish()))
 
@@ -168,7 +168,7 @@ def test_the_plan_that_the_clock_stopped_is_in_the_log_and_replays(monkeypatch: 
     lines = bytearray()
     log = Log(lines.extend)
     one = made("tetrisched", gpus(), log=log)
-    monkeypatch.setattr(leases, "SECONDS", 0.0)
+    monkeypatch.setattr(start_plan, "SECONDS", 0.0)
     submit(one, gang("a", wishes=GPU_OR_ANY), 10_000)
     submit(one, gang("b", wishes=GPU_OR_ANY), 10_000)
     one.handle(Tick(0))
@@ -176,7 +176,7 @@ def test_the_plan_that_the_clock_stopped_is_in_the_log_and_replays(monkeypatch: 
     written = bytes(lines).splitlines()
     ended = [line for line in written if b"SearchEnded" in line]
     assert ended == [b'{"event":"SearchEnded","at":0,"solved":2,"why":"stopped"}']
-    monkeypatch.setattr(leases, "SECONDS", 60.0)
+    monkeypatch.setattr(start_plan, "SECONDS", 60.0)
     assert replay(written) == written
 
 

@@ -1,4 +1,4 @@
-"""Policies with plans of leases for wishes: each cycle all pending jobs anew; only starts of now are carried out.
+"""Policies with plans of starts for wishes: each cycle all pending jobs anew; only starts of now are carried out.
 
 TetriSched (EuroSys'16), sections 3 and 5. A machine of the paper is room for a task here. Plans are made on ticks, a
 plan per cycle, so plans are the same in emulation and on Kubernetes; until the next plan the last plan is followed.
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 import msgspec
 import numpy as np
 
-from schedulers.core.abilities import KeepsNodes, MindsQueues, OneTaskEach, Searches, TellsTurn, Urges
+from schedulers.core.abilities import KeepsNodes, MindsQueues, OneTaskEach, Searches, TellsTurn, WantsNodes
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Event, SearchEnded, Tick
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
 from schedulers.core.reasons import Reason
 from schedulers.kit.paths import to_output
-from schedulers.planning.tetrisched.leases import How, Lease, Leases, Request, one_by_one, plan
+from schedulers.planning.tetrisched.start_plan import How, PlannedStart, Request, StartPlan, one_by_one, plan
 from schedulers.planning.tetrisched.strl import leaves
 from schedulers.planning.tetrisched.supply import Ints, Supply
-from schedulers.planning.tetrisched.wishes import Asked, Way, ask, ways
+from schedulers.planning.tetrisched.wishes import Way, WishExpression, ways, wish_expression
 
 if TYPE_CHECKING:
     from schedulers.core.model import Queue, Wishes
@@ -39,8 +39,8 @@ Key = tuple[str, int]
 Pending: TypeAlias = "tuple[JobState, StageState]"
 
 
-class LeaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings of all leasing policies."""
+class PlanAheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings of all policies that plan ahead."""
 
     cycle_s: Annotated[
         float,
@@ -72,7 +72,7 @@ class LeaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ] = "together"
 
 
-class Start(msgspec.Struct):
+class StartNow(msgspec.Struct):
     """Tasks of a stage to start now: their number and their nodes."""
 
     nodes: frozenset[str]
@@ -80,7 +80,7 @@ class Start(msgspec.Struct):
     spread: bool
 
 
-class Later(msgspec.Struct, frozen=True):
+class StartLater(msgspec.Struct, frozen=True):
     """A later start of a stage: its time, its places, their worth, and the worth of the places free now."""
 
     at: int
@@ -92,7 +92,7 @@ class Later(msgspec.Struct, frozen=True):
 class _Want(NamedTuple):
     job: JobState
     stage: StageState
-    asked: Asked
+    asked: WishExpression
 
 
 #: The ways of a stage, each with the name of its set of nodes and the time of a task there (ms).
@@ -135,7 +135,7 @@ class _Nodes:
                 free[rack] = free.get(rack, 0) + int(self.room[there, 0, 0].sum())
         return sorted(free, key=lambda rack: (-free[rack], rack))[:_MOST_RACKS]
 
-    def holds(self, members: Sequence[int], demand: Sequence[int], spread: bool) -> int:
+    def count_tasks(self, members: Sequence[int], demand: Sequence[int], spread: bool) -> int:
         """How many tasks some nodes hold when nothing else runs there."""
         total = 0
         for index in members:
@@ -144,7 +144,9 @@ class _Nodes:
             total += min(1, count) if spread else count
         return total
 
-    def takes(self, way: Way, members: Sequence[int], job: JobState, stage: StageState, *, told: bool) -> float | None:
+    def task_ms(
+        self, way: Way, members: Sequence[int], job: JobState, stage: StageState, *, told: bool
+    ) -> float | None:
         """Time of a task on the slowest of some nodes (ms), None without an estimate. told: times are told by node."""
         view = self._view
         usual = view.task_ms(job.id, stage.index)
@@ -168,22 +170,22 @@ def _end(container: ContainerState, view: ClusterView, quantum: int) -> int:
     return max(end, view.now + quantum)
 
 
-class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, MindsQueues):
+class PlanAheadPolicy(Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, TellsTurn, MindsQueues):
     """A plan per cycle. Subclasses say over how many slices, and whether times count at all (`ahead_ms`)."""
 
-    Params: type[msgspec.Struct] = LeaseSettings
-    params: LeaseSettings
+    Params: type[msgspec.Struct] = PlanAheadSettings
+    params: PlanAheadSettings
 
-    def __init__(self, params: LeaseSettings, *, seed: int = 0) -> None:
+    def __init__(self, params: PlanAheadSettings, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         if (why := self.unsound(params)) is not None:
             raise InvalidParameters(why)
         self.cycle_ms = round(1000 * params.cycle_s)
         self.triggers = Triggers(period_ms=self.cycle_ms)
-        self.urges: Collection[str] = frozenset()
+        self.wanted_nodes: Collection[str] = frozenset()
         self._planned = -1  # the number of the cycle of the last plan
-        self._starts: dict[Key, list[Start]] = {}
-        self._later: dict[str, Later] = {}
+        self._starts: dict[Key, list[StartNow]] = {}
+        self._later: dict[str, StartLater] = {}
         self._accepted: dict[str, None] = {}
         self._ended: SearchEnded | None = None  # a replay's knowledge of the next plan
 
@@ -237,7 +239,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
             for key in [key for key in self._starts if key[0] == name]:
                 if job is None or key[1] not in job.open:
                     del self._starts[key]
-                    self._urge()
+                    self._update_wanted_nodes()
 
     def next_change(self, view: ClusterView) -> int | None:
         """The next cycle, while anybody waits."""
@@ -254,7 +256,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
             (job, stage)
             for job in view.waiting.values()
             for stage in job.open_stages()
-            if view.admitted(stage) >= (stage.waiting if job.waits_whole(stage) else 1)
+            if view.count_admitted(stage) >= (stage.waiting if job.is_waiting_gang(stage) else 1)
         ]
         made = _Plan(self, view, stages)
         known = self._ended
@@ -262,12 +264,12 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
         for number in range(3):
             mine = [(job, stage) for job, stage in stages if self._class(job) == number]
             stopped = known is not None and number >= known.solved
-            late += made.lease(mine if number < 2 else mine + late, on_time=number < 2, stopped=stopped)
+            late += made.add_starts(mine if number < 2 else mine + late, on_time=number < 2, stopped=stopped)
             if known is None and made.how in ("stopped", "nothing", "large"):
-                self.found = known = SearchEnded(view.now, number, made.how)
+                self.search_result = known = SearchEnded(view.now, number, made.how)
         self._follow(made, view)
 
-    def asks(self, view: ClusterView) -> list[tuple[JobState, StageState, Asked | None]]:
+    def expressions(self, view: ClusterView) -> list[tuple[JobState, StageState, WishExpression | None]]:
         """Expressions of a plan made now, by stage; None for wishes beyond the cluster."""
         stages = [(job, stage) for job in view.waiting.values() for stage in job.open_stages()]
         made = _Plan(self, view, stages)
@@ -286,13 +288,13 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
         self._accepted |= dict.fromkeys(made.accepted)
         for name in {**self._later, **made.later}:
             if (name in self._later) != (name in made.later):
-                view.stir(name)
+                view.recheck_reason(name)
         self._later = made.later
-        self._urge()
+        self._update_wanted_nodes()
 
-    def _urge(self) -> None:
+    def _update_wanted_nodes(self) -> None:
         there = [start.nodes for starts in self._starts.values() for start in starts if start.count]
-        self.urges = frozenset().union(*there)
+        self.wanted_nodes = frozenset().union(*there)
 
     # -- what is done -----------------------------------------------------------------------------
 
@@ -311,7 +313,7 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
                 )
                 if outcome.placed:
                     start.count -= min(start.count, outcome.placed)
-                    self._urge()
+                    self._update_wanted_nodes()
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
         """See Policy.why."""
@@ -347,13 +349,13 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
         """See Policy.load."""
         self._planned = data["planned"]
         for job, stage, there in data["starts"]:
-            self._starts[job, stage] = [Start(frozenset(nodes), count, spread) for nodes, count, spread in there]
-        self._later = msgspec.convert(data["later"], dict[str, Later])
+            self._starts[job, stage] = [StartNow(frozenset(nodes), count, spread) for nodes, count, spread in there]
+        self._later = msgspec.convert(data["later"], dict[str, StartLater])
         self._accepted = dict.fromkeys(data["accepted"])
-        self._urge()
+        self._update_wanted_nodes()
 
 
-def _meets(start: Start, offer: Offer) -> bool:
+def _meets(start: StartNow, offer: Offer) -> bool:
     """Whether a node of the start is on offer."""
     return offer.nodes is None or any(node.spec.id in start.nodes for node in offer.nodes)
 
@@ -369,7 +371,7 @@ def _starts(slices: int) -> list[int]:
 class _Plan:
     """A plan in the making."""
 
-    def __init__(self, policy: Leasing, view: ClusterView, stages: Sequence[Pending]) -> None:
+    def __init__(self, policy: PlanAheadPolicy, view: ClusterView, stages: Sequence[Pending]) -> None:
         ahead = policy.ahead_ms(policy.params)
         self._params, self._view, self._in_time = policy.params, view, ahead is not None
         self._quantum = quantum = policy.cycle_ms
@@ -383,12 +385,12 @@ class _Plan:
         self._ways = {(job.id, stage.index): self._ways_of(job, stage) for job, stage in stages}
         self._supply = Supply(self._sets, self._nodes.room, quantum=quantum, now=view.now, single=self._single)
         self.how: How = "solved"
-        self.starts: dict[Key, list[Start]] = {}
-        self.later: dict[str, Later] = {}
+        self.starts: dict[Key, list[StartNow]] = {}
+        self.later: dict[str, StartLater] = {}
         self.accepted: list[str] = []
 
-    def lease(self, stages: Sequence[Pending], *, on_time: bool, stopped: bool) -> list[Pending]:
-        """Plan stages on the room left, and keep their leases; returns the stages without leases."""
+    def add_starts(self, stages: Sequence[Pending], *, on_time: bool, stopped: bool) -> list[Pending]:
+        """Plan stages on the room left, and keep their starts; returns the stages without a planned start."""
         wants = [_Want(job, stage, asked) for job, stage in stages if (asked := self.ask(job, stage, on_time=on_time))]
         requests = [Request(f"{job.id}/{stage.index}", asked.wants, stage.demand) for job, stage, asked in wants]
         if self._params.search == "one_by_one":
@@ -396,22 +398,22 @@ class _Plan:
         else:
             made = plan(requests, self._supply, gap=self._params.gap, stopped=stopped)
         self.how = made.how
-        return self._keep(made, stages, wants, on_time)
+        return self._take_over(made, stages, wants, on_time)
 
-    def _keep(
+    def _take_over(
         self,
-        made: Leases,
+        made: StartPlan,
         stages: Sequence[Pending],
         wants: Sequence[_Want],
         on_time: bool,
     ) -> list[Pending]:
-        by_want: dict[int, list[Lease]] = {}
-        for lease in made.leases:
-            by_want.setdefault(lease.request, []).append(lease)
+        by_want: dict[int, list[PlannedStart]] = {}
+        for planned in made.starts:
+            by_want.setdefault(planned.request, []).append(planned)
         missing = {(job.id, stage.index): stage.waiting for job, stage in stages}
         for number, mine in by_want.items():
             job, stage, _ = want = wants[number]
-            missing[job.id, stage.index] -= sum(sum(lease.held.values()) for lease in mine)
+            missing[job.id, stage.index] -= sum(sum(planned.held.values()) for planned in mine)
             if not self._start(want, mine):
                 self._wait(want, mine)
         if on_time:
@@ -421,7 +423,7 @@ class _Plan:
 
     # -- what is asked for ------------------------------------------------------------------------
 
-    def ask(self, job: JobState, stage: StageState, *, on_time: bool) -> Asked | None:
+    def ask(self, job: JobState, stage: StageState, *, on_time: bool) -> WishExpression | None:
         """The wants of a stage, to end by its deadline or as soon as possible; None: nothing is worth anything."""
         wishes = job.spec.wishes
         value = 1.0 if wishes is None else wishes.value
@@ -429,9 +431,9 @@ class _Plan:
         if on_time:
             worth = self._on_time(job, stage, value)
         else:
-            worth = self._as_it_goes(job, value, max((ms for _, ms in there.values()), default=0))
-        gang, tasks = job.waits_whole(stage), max(1, self._view.admitted(stage))
-        return ask(there, tasks, gang=gang, starts=self._times, worth=worth)
+            worth = self._best_effort(job, value, max((ms for _, ms in there.values()), default=0))
+        gang, tasks = job.is_waiting_gang(stage), max(1, self._view.count_admitted(stage))
+        return wish_expression(there, tasks, gang=gang, starts=self._times, worth=worth)
 
     def _ways_of(self, job: JobState, stage: StageState) -> _Ways:
         """Ways within the cluster; anywhere when no wished way is, unless preferences are hard."""
@@ -439,21 +441,21 @@ class _Plan:
         found: _Ways = {}
         wished = ways(wishes, self._racks_of(job, stage) or self._racks, self._params.preferences)
         for way in self._affordable(job, wished, wishes):
-            self._enter(way, job, stage, found)
+            self._add_way(way, job, stage, found)
         if not found and self._params.preferences != "hard":
-            self._enter(Way(), job, stage, found)
+            self._add_way(Way(), job, stage, found)
         return found
 
-    def _enter(self, way: Way, job: JobState, stage: StageState, found: _Ways) -> None:
+    def _add_way(self, way: Way, job: JobState, stage: StageState, found: _Ways) -> None:
         """Note a way, if there could ever be room for the stage."""
         view, nodes = self._view, self._nodes
         members = nodes.members(way, stage.size)
-        if nodes.holds(members, stage.demand, way.spread) < (stage.waiting if job.waits_whole(stage) else 1):
+        if nodes.count_tasks(members, stage.demand, way.spread) < (stage.waiting if job.is_waiting_gang(stage) else 1):
             return
         name = f"{way.nodes}#{stage.size}" if nodes.bars else way.nodes
         self._sets[name] = members
         self._single |= {name} if way.spread else set()
-        ms = nodes.takes(way, members, job, stage, told=view.is_told_by_node(job.id, stage.index))
+        ms = nodes.task_ms(way, members, job, stage, told=view.has_times_by_node(job.id, stage.index))
         found[way] = name, self._quantum if ms is None else max(1, round(ms))
 
     def _racks_of(self, job: JobState, stage: StageState) -> list[str]:
@@ -492,7 +494,7 @@ class _Plan:
 
         return worth
 
-    def _as_it_goes(self, job: JobState, value: float, longest: int) -> Callable[[Way, int], float]:
+    def _best_effort(self, job: JobState, value: float, longest: int) -> Callable[[Way, int], float]:
         """Linearly less the later the end (best effort); more for jobs that have waited, so nobody waits for ever."""
         now, window = self._view.now, self._quantum * self._slices
         aged = value * (1 + (now - job.submitted) / max(window, 1000))
@@ -505,29 +507,29 @@ class _Plan:
 
     # -- what comes of it -------------------------------------------------------------------------
 
-    def _start(self, want: _Want, mine: Sequence[Lease]) -> bool:
+    def _start(self, want: _Want, mine: Sequence[PlannedStart]) -> bool:
         """Give nodes to the tasks with a start now; returns whether there are any."""
         job, stage, asked = want
         wanted, starts = list(leaves(asked.wants)), []
-        for lease in mine:
-            leaf, way = wanted[lease.leaf], asked.ways[lease.leaf]
+        for planned in mine:
+            leaf, way = wanted[planned.leaf], asked.ways[planned.leaf]
             if leaf.start in (None, self._view.now):
-                nodes, count = self._nodes_for(stage, lease, way, gang=job.waits_whole(stage))
+                nodes, count = self._nodes_for(stage, planned, way, gang=job.is_waiting_gang(stage))
                 if count:
-                    starts.append(Start(frozenset(nodes), count, way.spread))
-        if job.waits_whole(stage) and sum(start.count for start in starts) < stage.waiting:
+                    starts.append(StartNow(frozenset(nodes), count, way.spread))
+        if job.is_waiting_gang(stage) and sum(start.count for start in starts) < stage.waiting:
             return False
         if starts:
             self.starts[job.id, stage.index] = starts
         return bool(starts)
 
-    def _nodes_for(self, stage: StageState, lease: Lease, way: Way, *, gang: bool) -> tuple[list[str], int]:
+    def _nodes_for(self, stage: StageState, start: PlannedStart, way: Way, *, gang: bool) -> tuple[list[str], int]:
         """Nodes with room now: in order of arrival, for a gang the most room first."""
         demand = np.array(stage.demand, dtype=np.int64)
         asked = demand > 0
         found: list[str] = []
         total = 0
-        for place, count in lease.held.items():
+        for place, count in start.held.items():
             members = self._supply.classes[place]
             rooms = np.min(self._left[members][:, asked] // demand[asked], axis=1)
             if way.spread:
@@ -545,22 +547,22 @@ class _Plan:
             total += count - left
         return found, total
 
-    def _wait(self, want: _Want, mine: Sequence[Lease]) -> None:
+    def _wait(self, want: _Want, mine: Sequence[PlannedStart]) -> None:
         """Note the stage's later start, compared with the places left to the stage now."""
         job, stage, asked = want
         there = self._supply.count(stage.demand)[:, 0]
         wanted = list(leaves(asked.wants))
-        first = min(mine, key=lambda lease: (wanted[lease.leaf].start or 0, lease.leaf))
+        first = min(mine, key=lambda planned: (wanted[planned.leaf].start or 0, planned.leaf))
         leaf, count = wanted[first.leaf], sum(first.held.values())
         best = "now nothing is left that it would take"
         most = 0.0
         for way, other in zip(asked.ways, wanted, strict=True):
             if other.start in (None, self._view.now):
                 free = min(other.k, sum(int(there[place]) for place in self._supply.sets[other.set]))
-                free = 0 if job.waits_whole(stage) and free < other.k else free
+                free = 0 if job.is_waiting_gang(stage) and free < other.k else free
                 if other.v * free / other.k > most:
                     most = other.v * free / other.k
-                    best = f"{way.said(free)} now {'is' if free == 1 else 'are'} worth {most:.3g}"
+                    best = f"{way.describe(free)} now {'is' if free == 1 else 'are'} worth {most:.3g}"
         at = leaf.start if leaf.start is not None else self._view.now
-        said = asked.ways[first.leaf].said(count)
-        self.later.setdefault(job.id, Later(at, said, leaf.v * count / leaf.k, best))
+        said = asked.ways[first.leaf].describe(count)
+        self.later.setdefault(job.id, StartLater(at, said, leaf.v * count / leaf.k, best))

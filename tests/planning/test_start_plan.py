@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from schedulers.planning.tetrisched import leases as module
-from schedulers.planning.tetrisched.leases import Leases, Request, one_by_one, plan
+from schedulers.planning.tetrisched import start_plan as module
+from schedulers.planning.tetrisched.start_plan import Request, StartPlan, one_by_one, plan
 from schedulers.planning.tetrisched.strl import (
     Barrier,
     Choose,
@@ -122,13 +122,13 @@ def keeps(wants: Expression, counts: Iterator[int]) -> bool:
     return sound and not (isinstance(wants, UpTo) and sum(held) > wants.k)
 
 
-def machines_of(made: Leases, requests: Sequence[Request], supply: Supply, busy: Sequence[int]) -> None:
-    """Give every lease machines of its classes, the first to start in front; fails where one has to be held twice."""
+def machines_of(made: StartPlan, requests: Sequence[Request], supply: Supply, busy: Sequence[int]) -> None:
+    """Give every planned machines of its classes, the first to start in front; fails where one has to be held twice."""
     until = list(busy)
     rows = []
-    for lease in made.leases:
-        leaf = list(leaves(requests[lease.request].wants))[lease.leaf]
-        rows.append((leaf.start or 0, leaf.dur or 1, lease.held))
+    for planned in made.starts:
+        leaf = list(leaves(requests[planned.request].wants))[planned.leaf]
+        rows.append((leaf.start or 0, leaf.dur or 1, planned.held))
     for start, dur, held in sorted(rows, key=lambda row: row[0]):
         for place, count in held.items():
             free = [m for m in supply.classes[place] if until[m] <= start]
@@ -153,8 +153,8 @@ def test_no_plan_holds_a_machine_twice(how: type) -> None:
         machines_of(made, draw.requests, supply, draw.busy)
         counts = [0] * sum(1 for request in draw.requests for _ in leaves(request.wants))
         firsts = np.cumsum([0, *(len(list(leaves(request.wants))) for request in draw.requests)])
-        for lease in made.leases:
-            counts[firsts[lease.request] + lease.leaf] = sum(lease.held.values())
+        for planned in made.starts:
+            counts[firsts[planned.request] + planned.leaf] = sum(planned.held.values())
         assert draw.worth(counts) == pytest.approx(made.objective)
 
 
@@ -191,7 +191,7 @@ def test_what_a_plan_takes_is_gone_for_the_next() -> None:
 
 
 def test_without_a_request_there_is_nothing_to_plan() -> None:
-    assert plan([], four()) == Leases((), 0.0)
+    assert plan([], four()) == StartPlan((), 0.0)
 
 
 def test_a_problem_that_is_too_large_is_planned_greedily(monkeypatch: pytest.MonkeyPatch) -> None:

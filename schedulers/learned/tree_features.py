@@ -1,4 +1,4 @@
-"""Facts about jobs and stages for decision trees, in seconds, tasks and executors."""
+"""Features of jobs and stages for decision trees, in seconds, tasks and executors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedulers.learned.graph import Doubles, Graph, Ints, JobGraph
 from schedulers.learned.orders import paths, prices
 
 #: Of a job with stages that may be chosen. Times are estimates.
-JOB_FACTS: Final = {
+JOB_TREE_FEATURES: Final = {
     "own": "1: the free executors are the job's, else 0",
     "free": "executors to be given",
     "size": "work of the whole job, s; 500 without an estimate",
@@ -24,7 +24,7 @@ JOB_FACTS: Final = {
     "cluster": "executors of the whole cluster",
 }
 #: Of a stage of the chosen job.
-STAGE_FACTS: Final = {
+STAGE_TREE_FEATURES: Final = {
     "tasks": "tasks of the stage to start",
     "work": "these tasks x their time, s",
     "task_time": "time of one of the stage's tasks, s",
@@ -34,13 +34,13 @@ STAGE_FACTS: Final = {
     "path_part": "the same as a part of the job's longest path",
     "known": "1: the time of its tasks is known, else 0",
 }
-#: All facts, in the order of columns.
-FACTS: Final = {**JOB_FACTS, **STAGE_FACTS}
-#: Facts with the values 1 and 0.
+#: All features, in the order of columns.
+TREE_FEATURES: Final = {**JOB_TREE_FEATURES, **STAGE_TREE_FEATURES}
+#: Features with the values 1 and 0.
 FLAGS: Final = ("own", "open", "known")
 
 
-def of_jobs(graph: Graph) -> tuple[Ints, Doubles]:
+def job_features(graph: Graph) -> tuple[Ints, Doubles]:
     """Indexes of jobs with stages to choose from, in the order of the rule `priced`, and their JOB_FACTS."""
     jobs = graph.jobs
     ordered, most = prices(graph)
@@ -50,7 +50,7 @@ def of_jobs(graph: Graph) -> tuple[Ints, Doubles]:
     tasks = np.concatenate([job.nodes[:, 0] for job in jobs]) * valid
     able = np.array(ordered)[np.logical_or.reduceat(valid, begins)[ordered]]
     features = np.array([jobs[index].features for index in able], float)
-    found = np.empty((len(able), len(JOB_FACTS)))
+    found = np.empty((len(able), len(JOB_TREE_FEATURES)))
     found[:, 0], found[:, 1] = features[:, 1] > 0, np.rint(20 * features[:, 2])
     found[:, 2] = 500 * np.exp(2 * features[:, 4])
     found[:, 3], found[:, 4] = 500 * np.exp(2 * features[:, 5]), np.rint(200 * np.add.reduceat(tasks, begins)[able])
@@ -63,10 +63,10 @@ def of_jobs(graph: Graph) -> tuple[Ints, Doubles]:
     return able, found
 
 
-def of_stages(job: JobGraph) -> tuple[Ints, Doubles]:
+def stage_features(job: JobGraph) -> tuple[Ints, Doubles]:
     """Valid rows of a job, open stages first, then by the longest path, and their STAGE_FACTS."""
     nodes, path = job.nodes.astype(float), 10 * paths(job)
-    found = np.empty((len(nodes), len(STAGE_FACTS)))
+    found = np.empty((len(nodes), len(STAGE_TREE_FEATURES)))
     found[:, :4] = nodes[:, :4] * (200, 100, 10, 20)
     found[:, (0, 3)] = np.rint(found[:, (0, 3)])
     found[:, 4], found[:, 5], found[:, 7] = nodes[:, 5], path, nodes[:, 6]

@@ -20,43 +20,43 @@ SHIPPED_TREES: Final = ("distilled",)
 _SHIPPED: Final = {name + SUFFIX for name in SHIPPED} | {name + TREE for name in SHIPPED_TREES}
 
 #: By full name the file and its content.
-_SHELF: Final[dict[str, tuple[str, Any]]] = {}
+_MODELS: Final[dict[str, tuple[str, Any]]] = {}
 
 
-def put(name: str, data: bytes, file: str, suffix: str = SUFFIX) -> None:
+def register(name: str, data: bytes, file: str, suffix: str = SUFFIX) -> None:
     """Register a file's content by name; the same file may be read again. Raises InvalidWeights or InvalidTree."""
     what, wrong = ("weights", InvalidWeights) if suffix == SUFFIX else ("trees", InvalidTree)
-    other = "the program" if name + suffix in _SHIPPED else _SHELF.get(name + suffix, (file,))[0]
+    other = "the program" if name + suffix in _SHIPPED else _MODELS.get(name + suffix, (file,))[0]
     if other != file:
         raise wrong(f"{file}: there are {what} '{name}' already, from {other}; give the file another name")
-    _SHELF[name + suffix] = (file, _read(data, file, suffix))
+    _MODELS[name + suffix] = (file, _read(data, file, suffix))
 
 
-def take(name: str, kind: str = Architecture.kind) -> Weights:
+def weights_of(name: str, kind: str = Architecture.kind) -> Weights:
     """Weights by name. Raises InvalidParameters for an unknown name, and for weights of another kind of network."""
-    found: Weights = _taken(name, SUFFIX, "weights")
+    found: Weights = _model(name, SUFFIX, "weights")
     if (other := found.architecture.kind) != kind:
         raise InvalidParameters(f"weights '{name}' are a network of '{other}'; '{kind}' needs one of its own")
     return found
 
 
-def trees(name: str) -> Trees:
+def trees_of(name: str) -> Trees:
     """Trees by name. Raises InvalidParameters for an unknown name."""
-    found: Trees = _taken(name, TREE, "trees")
+    found: Trees = _model(name, TREE, "trees")
     return found
 
 
-def _taken(name: str, suffix: str, what: str) -> Any:
+def _model(name: str, suffix: str, what: str) -> Any:
     full = name + suffix
-    if full in _SHIPPED and full not in _SHELF:
+    if full in _SHIPPED and full not in _MODELS:
         file = f"trained/{full}"
         data = pkgutil.get_data("schedulers.learned", file)  # part of the program, as its modules are
         assert data is not None
-        _SHELF[full] = (file, _read(data, file, suffix))
-    if full not in _SHELF:
-        known = ", ".join(sorted(each.removesuffix(suffix) for each in _SHIPPED | _SHELF.keys() if suffix in each))
+        _MODELS[full] = (file, _read(data, file, suffix))
+    if full not in _MODELS:
+        known = ", ".join(sorted(each.removesuffix(suffix) for each in _SHIPPED | _MODELS.keys() if suffix in each))
         raise InvalidParameters(f"no {what} '{name}' (known: {known}); name the file {full} among the plug-ins")
-    return _SHELF[full][1]
+    return _MODELS[full][1]
 
 
 def _read(data: bytes, file: str, suffix: str) -> Any:

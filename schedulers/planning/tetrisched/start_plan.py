@@ -1,4 +1,4 @@
-"""The best leases for wishes in STRL: compiled to a mixed-integer program and solved, or found greedily.
+"""The best planned starts for wishes in STRL: compiled to a mixed-integer program and solved, or found greedily.
 
 TetriSched (EuroSys'16), section 5: a variable per leaf and class of machines, so machines alike for all wishes are
 counts; the room is a constraint in each slice with a start. HiGHS (`scipy.optimize.milp`) is stopped by gap and by
@@ -53,7 +53,7 @@ class Request(msgspec.Struct, frozen=True):
 How = Literal["solved", "asked", "large", "nothing", "stopped"]
 
 
-class Lease(NamedTuple):
+class PlannedStart(NamedTuple):
     """A leaf with the machines held. request, leaf: numbers in the order given. held: machines by class."""
 
     request: int
@@ -61,21 +61,21 @@ class Lease(NamedTuple):
     held: dict[int, int]
 
 
-class Leases(msgspec.Struct, frozen=True):
+class StartPlan(msgspec.Struct, frozen=True):
     """A plan. how: 'solved', or why greedy: 'asked', too 'large', the solver found 'nothing' or was 'stopped'."""
 
-    leases: tuple[Lease, ...]
+    starts: tuple[PlannedStart, ...]
     objective: float
     how: How = "solved"
 
 
-def plan(requests: Sequence[Request], supply: Supply, *, gap: float = 0.0, stopped: bool = False) -> Leases:
-    """The best plan for all together, within `gap` of the best (a share). The leases are taken from `supply`.
+def plan(requests: Sequence[Request], supply: Supply, *, gap: float = 0.0, stopped: bool = False) -> StartPlan:
+    """The best plan for all together, within `gap` of the best (a share). The starts are taken from `supply`.
 
     stopped: the solver is known to be stopped by the clock; the same plan is made without trying again.
     """
     if not requests:
-        return Leases((), 0.0)
+        return StartPlan((), 0.0)
     if sum(1 for request in requests for _ in leaves(request.wants)) > MOST_LEAVES:
         return one_by_one(requests, supply, how="large")
     solved = "stopped" if stopped else _solve(requests, supply, gap, NODES, SECONDS)
@@ -84,33 +84,33 @@ def plan(requests: Sequence[Request], supply: Supply, *, gap: float = 0.0, stopp
     return _settled(requests, solved, supply, "solved")
 
 
-def one_by_one(requests: Sequence[Request], supply: Supply, *, how: How = "asked") -> Leases:
+def one_by_one(requests: Sequence[Request], supply: Supply, *, how: How = "asked") -> StartPlan:
     """Each request in turn, as well as can be for itself, with the rest of earlier requests. Taken from `supply`."""
-    made: list[Lease] = []
+    made: list[PlannedStart] = []
     objective = 0.0
     for number, request in enumerate(requests):
         solved = _solve([request], supply, 0.0, _NODES_ALONE, None)
         if not isinstance(solved, str):
             alone = _settled([request], solved, supply, how)
-            made += [lease._replace(request=number) for lease in alone.leases]
+            made += [planned._replace(request=number) for planned in alone.starts]
             objective += alone.objective
-    return Leases(tuple(made), objective, how)
+    return StartPlan(tuple(made), objective, how)
 
 
-def _settled(requests: Sequence[Request], held: Sequence[list[dict[int, int]]], supply: Supply, how: How) -> Leases:
-    """The leases without waste, in the order given, taken from the supply."""
-    made: list[Lease] = []
+def _settled(requests: Sequence[Request], held: Sequence[list[dict[int, int]]], supply: Supply, how: How) -> StartPlan:
+    """The planned starts without waste, in the order given, taken from the supply."""
+    made: list[PlannedStart] = []
     objective = 0.0
     for number, (request, mine) in enumerate(zip(requests, held, strict=True)):
         objective += _trim(request.wants, mine)
         for index, (leaf, there) in enumerate(zip(leaves(request.wants), mine, strict=True)):
             if there:
-                made.append(Lease(number, index, there))
+                made.append(PlannedStart(number, index, there))
                 first = _first(leaf, supply)
                 assert first is not None
                 for place, count in there.items():
                     supply.take(place, first, supply.last(first, _dur(leaf, supply)), request.demand, count)
-    return Leases(tuple(made), objective, how)
+    return StartPlan(tuple(made), objective, how)
 
 
 def _trim(wants: Expression, held: list[dict[int, int]]) -> float:

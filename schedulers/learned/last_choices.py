@@ -19,18 +19,22 @@ class LastChoice(NamedTuple):
 
     stage: str
     score: float
-    other: str | None
+    runner_up: str | None
     """The stage with the second-best score; None without a second stage."""
-    other_score: float
-    more: str = ""
+    runner_up_score: float
+    remark: str = ""
     """Further words."""
 
     def __str__(self) -> str:
-        how = f"scored {self.score:.1f} against {self.other_score:.1f} for {self.other}" if self.other else "was alone"
-        return f"{self.stage} {how}{self.more}"
+        how = (
+            f"scored {self.score:.1f} against {self.runner_up_score:.1f} for {self.runner_up}"
+            if self.runner_up
+            else "was alone"
+        )
+        return f"{self.stage} {how}{self.remark}"
 
 
-class Sayings:
+class LastChoices:
     """The last choice for each job."""
 
     def __init__(self, weights: Weights) -> None:
@@ -41,7 +45,7 @@ class Sayings:
         """See Policy.about."""
         return {"said": str(self._choices[job][1])} if job in self._choices else {}
 
-    def note(
+    def remember(
         self,
         view: ClusterView,
         scores: Doubles,
@@ -64,16 +68,16 @@ class Sayings:
             second = int(others.argmax())
             owner, stage = place(second)
             name = _name(view, owner, stage) + (f" of job {owner}" if owner != job else "")
-            choice = choice._replace(other=name, other_score=float(scores[second]))
+            choice = choice._replace(runner_up=name, runner_up_score=float(scores[second]))
         if len(self._choices) > 2 * len(view.jobs) + 16:
             self._choices = {name: known for name, known in self._choices.items() if name in view.jobs}
         there = amounts() if self._most else {}
         beyond = [(count, what) for what, count in there.items() if count > self._most.get(what, count)]
         for count, what in beyond[:1]:
-            more = f"{choice.more}; {count} {what} are more than the {self._most[what]} that it was trained with"
-            choice, self._most = choice._replace(more=more), {}
+            more = f"{choice.remark}; {count} {what} are more than the {self._most[what]} that it was trained with"
+            choice, self._most = choice._replace(remark=more), {}
         at, before = self._choices.get(job, (-1, choice))
-        if choice.other is not None or before.other is None or at != view.now:
+        if choice.runner_up is not None or before.runner_up is None or at != view.now:
             self._choices[job] = view.now, choice
 
 
