@@ -33,8 +33,8 @@ import numpy.typing as npt
 import polars as pl
 
 from rm_emulator.results.figures import Fairness, NewQueue, QueueFairness, Windows
-from rm_emulator.results.filling import Tree, scenario_tree
 from rm_emulator.results.metrics import Floats, capacities, figure, integrals
+from rm_emulator.results.water_filling import SharingTree, scenario_tree
 
 Codes = npt.NDArray[np.int8]
 
@@ -58,7 +58,7 @@ class QueueShares(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     start_ms: int
     width_ms: int
-    tree: Tree
+    tree: SharingTree
     asked: Floats
     held: Floats
     demand: Floats
@@ -73,7 +73,7 @@ class QueueShares(msgspec.Struct, frozen=True, kw_only=True):
         return self.start_ms + len(self.held) * self.width_ms
 
 
-def course(
+def queue_shares(
     jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, queues: Iterable[Mapping[str, Any]] = ()
 ) -> QueueShares | None:
     """The course of a cell; None when nothing was ever granted. queues: of the scenario, as plain data.
@@ -215,7 +215,7 @@ def _queue(course: QueueShares, index: int) -> QueueFairness:
     return QueueFairness(**times, **{name: figure(values[:, index].mean()) for name, values in means.items()})
 
 
-def several(courses: Mapping[str, QueueShares]) -> bool:
+def have_several_queues(courses: Mapping[str, QueueShares]) -> bool:
     """Whether there is anything to share: a run with more than one queue."""
     return any(len(course.queues) > 1 for course in courses.values())
 
