@@ -18,6 +18,7 @@ from schedulers.core.state import JobState
 from schedulers.kit.paths import to_output
 
 
+# Profiles from outside the tree read masters, so the former names answer too.
 @former_attributes(
     left="tasks_left",
     asks="stages_to_ask",

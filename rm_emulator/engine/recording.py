@@ -164,4 +164,5 @@ class MemoryRecording(Recording):
         self.tries.append(row)
 
 
+# Plug-ins and notebooks import the former name.
 __getattr__ = former_names(__name__, Kept="MemoryRecording")

@@ -42,6 +42,7 @@ _REPORT_TASKS: Final = 512
 _YOUNG: Final = 100_000
 
 
+# Profiles from outside the tree call the engine by these former names.
 @former_attributes(obey="carry_out", obeys="actions", contain="make_container")
 class Simulation:
     """A run of a workload on a cluster under a decider.
