@@ -92,7 +92,7 @@ def _short(spec: Mapping[str, Any]) -> str:
     return ",".join([spec["kind"], *(f"{k}={v}" for k, v in spec.items() if k != "kind")])
 
 
-#: Policies whose decisions no estimate changes: in the company of one they are tested as they are alone. (Pilots, which
+#: Policies whose decisions no estimate changes: with an estimate they are tested as they are without. (Pilots, which
 #: `slearn` lets go first, are another matter.)
 BLIND: Final = frozenset(
     {"bfs", "capacity", "delay", "drf", "fair", "fair_yarn", "fifo", "hdrf", "las", "random", "requeue"}
@@ -105,7 +105,7 @@ def subjects() -> list[Subject]:
     Each policy alone, with the truth, with history, with pilots, with lines; each predictor and placer under `gs`.
     Policies blind to estimates are left out with the truth and with history.
     """
-    company: tuple[dict[str, Any] | None, ...] = (
+    choices: tuple[dict[str, Any] | None, ...] = (
         None,
         {"kind": "oracle"},
         {"kind": "three_sigma"},
@@ -116,11 +116,11 @@ def subjects() -> list[Subject]:
         *(
             Subject(policy={"kind": p.name}, predictor=predictor)
             for p in policies
-            for predictor in (company if p.name not in BLIND else (None, company[-1]))
+            for predictor in (choices if p.name not in BLIND else (None, choices[-1]))
         ),
         *(Subject(policy=gs, predictor={"kind": p.name}) for p in predictors),
-        *(Subject(policy=gs, predictor=company[-1], placement={"kind": p.name}) for p in placers if not p.cls.assigns),
-        *(Subject(policy={"kind": p}, predictor=company[1], placement={"kind": "deft"}) for p in with_lines()),
+        *(Subject(policy=gs, predictor=choices[-1], placement={"kind": p.name}) for p in placers if not p.cls.assigns),
+        *(Subject(policy={"kind": p}, predictor=choices[1], placement={"kind": "deft"}) for p in with_lines()),
     ]
 
 
