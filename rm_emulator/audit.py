@@ -39,7 +39,7 @@ class _Held(msgspec.Struct):
     """Whether a second container has or had the same task."""
 
 
-class Books:
+class DeciderAudit:
     """Independent books about a decider, kept while the decider goes on deciding.
 
     Raises AssertionError at the first decision that over-commits a node, starts a task before its parents,
@@ -184,7 +184,7 @@ class Books:
         self._held[decision.container] = _Held(node, *task, stage.demand, copy=True)
 
 
-class Audit(Books):
+class Audit(DeciderAudit):
     """Books about a scheduler, asked by the engine in the scheduler's place."""
 
     def __init__(self, scheduler: Scheduler) -> None:

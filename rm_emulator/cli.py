@@ -218,7 +218,7 @@ def check(
     """Name every mistake of a scenario; run nothing."""
     from rm_emulator.experiments.grid import resolved
     from rm_emulator.issues import show_point
-    from rm_emulator.results.filling import unused_settings
+    from rm_emulator.results.water_filling import unused_settings
     from rm_emulator.scenario.workload import launches, offered
 
     loaded, built = _checked(scenario, seeds, set_)
@@ -558,7 +558,7 @@ def train(
         raise InvalidInput(f"{error.name} is not installed: pip install 'rm-emulator[learn]'") from None
     settings = training.smoke(read) if smoke else read
     processes = jobs or len(os.sched_getaffinity(0))
-    run = training.Training(settings, where, jobs=processes, resume=resume, say=_silent if quiet else _report)
+    run = training.Training(settings, where, jobs=processes, resume=resume, report=_silent if quiet else _report)
     try:
         state = run.run()
     except KeyboardInterrupt:

@@ -42,7 +42,7 @@ class Scheduling(Decider, Protocol):
 class Control(ABC):
     """The questions of the simulation to the deciders.
 
-    Only the implementations look into the states of schedulers: `OneScheduler`, `Several` schedulers with jobs of
+    Only the implementations look into the states of schedulers: `OneScheduler`, `MultipleSchedulers` with jobs of
     their own, and `Workers` with queues.
     """
 
@@ -51,7 +51,7 @@ class Control(ABC):
     stand here without a call in between for each fact."""
     explain: Callable[[str], Explanation]
     """Why a live job waits."""
-    held: Mapping[int, ContainerState]
+    containers: Mapping[int, ContainerState]
     """The containers by number."""
     triggers: Triggers = Triggers()
     """The events for which a policy wants to be called."""
@@ -102,15 +102,15 @@ class OneScheduler(Control):
         super().__init__((state,))
         self._decide, self.explain = scheduler.handle, scheduler.explain
         self._state, self._policy = state, policy
-        self.held = state.containers
+        self.containers = state.containers
         self.copies = state.copies is not None
         # Abilities are looked up once: a look-up for each fact or beat would be slow.
         self._plans, self._urges = ability(policy, Plans), ability(policy, WantsNodes) or WantsNodes()
         self._cycles = ability(policy, DecidesInCycles) or DecidesInCycles()
         self._rehearses = ability(policy, Rehearses)
-        self.unheard = state.journal.sizes.cursor()
-        """Sizes that woke; `woken` reads on from here, and need not be called when everything was read."""
-        self.active = state.sizes.active
+        self.woken_sizes = state.journal.sizes.cursor()
+        """Sizes that woke; `woken_nodes` reads on from here, and need not be called when everything was read."""
+        self.waiting_sizes = state.sizes.active
         """Sizes with tasks to be placed."""
         # Only policies that rehearse pay for the loop over scripts; all others are called directly.
         self.handle = self._decide if self._rehearses is None else self._rehearse
@@ -140,20 +140,20 @@ class OneScheduler(Control):
         state = self._state
         return node in self._urges.wanted_nodes or state.sizes.could_place(state.nodes[node])
 
-    def has_takers(self) -> bool:
+    def has_startable_task(self) -> bool:
         """Whether a waiting task could start anywhere now, also in an idle executor, or the policy is to decide."""
         # The cheap answers first: an offer of the whole state walks over sizes and nodes.
         if self._cycles.needs_cycle or self._urges.wanted_nodes:
             return True
         return bool(self._state.waiting) and Offer(self._state, None).has_room()
 
-    def woken(self) -> set[int]:
+    def woken_nodes(self) -> set[int]:
         """Indexes of nodes with room for sizes that began to wait, or may start again, since the last call."""
         fitting = self._state.sizes.fitting
-        return {index for size in self.unheard.read() for index in fitting(size).indexes}
+        return {index for size in self.woken_sizes.read() for index in fitting(size).indexes}
 
     @property
-    def urged(self) -> Collection[str]:
+    def urged_nodes(self) -> Collection[str]:
         """Nodes on which the policy would start a container without a waiting task."""
         return self._urges.wanted_nodes
 

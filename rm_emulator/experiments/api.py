@@ -17,9 +17,9 @@ import msgspec
 import polars as pl
 from rich.console import Console
 
-from rm_emulator.experiments import directory, given, grid
+from rm_emulator.experiments import arguments, directory, grid
 from rm_emulator.experiments import explain as explaining
-from rm_emulator.experiments.advice import Advice, advised
+from rm_emulator.experiments.advice import Advice, advice_lines
 from rm_emulator.experiments.progress import display as shown
 from rm_emulator.issues import InvalidInput, Issue, show_value
 from rm_emulator.plugins import load_plugins
@@ -256,13 +256,13 @@ def run(
     """
     files = load_plugins(plugins)
     loaded = load_scenario(
-        given.plain(scenario) if isinstance(scenario, Mapping) else scenario,
-        changes=given.plain(set or {}),
+        arguments.plain(scenario) if isinstance(scenario, Mapping) else scenario,
+        changes=arguments.plain(set or {}),
         seeds=_seeds(seeds),
-        policies=given.entries(policies),
+        policies=arguments.entries(policies),
     )
-    local = given.of_this_program(loaded)
-    jobs = given.jobs_for(jobs, local)
+    local = arguments.local_classes(loaded)
+    jobs = arguments.allowed_jobs(jobs, local)
     # Not a TemporaryDirectory, which complains when it is not closed by hand.
     where = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
     try:
@@ -274,8 +274,8 @@ def run(
             plugins=files,
             overwrite=overwrite,
             display=shown() if progress else None,
-            words=directory.PYTHON,
-            beside=[given.digest(cls) for cls in local],
+            option_names=directory.PYTHON,
+            beside=[arguments.digest(cls) for cls in local],
         )
         if finished.summary is None:
             raise CellsFailed(finished.failures, keeps_tracebacks=out is not None)
@@ -356,7 +356,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         lines = explaining.sentences(self.story)
-        return "\n".join(lines if self.advice is None else [*lines, *advised(self.advice, self.story)])
+        return "\n".join(lines if self.advice is None else [*lines, *advice_lines(self.advice, self.story)])
 
     def __repr__(self) -> str:
         return str(self)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from rm_emulator.engine.recording import OF_SERVICES
+from rm_emulator.engine.recording import SERVICE_COLUMNS
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
 from rm_emulator.files import write_file
@@ -94,7 +94,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     tasks = built.workload.tasks
     config, entry = cluster_of(scenario, built), cell.scenario["spec"]["policies"][0]
     with ExitStack() as stack:
-        more = [*columns(scenario), *(OF_SERVICES if has_services(built.workload) else ())]
+        more = [*columns(scenario), *(SERVICE_COLUMNS if has_services(built.workload) else ())]
         recorder = Recorder(config.nodes, config.resources, scratch=directory, more=more)
         stack.callback(recorder.close)
         simulation, who = assemble(

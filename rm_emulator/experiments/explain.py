@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from rm_emulator.experiments.advice import Advice, Heard, advised, recorded, try_changes
+from rm_emulator.experiments.advice import Advice, Progress, advice_lines, recorded_cell, try_changes
 from rm_emulator.plugins import load_plugins
 from rm_emulator.program import as_json
 from rm_emulator.results.replay import event_log, load_plugins_of, show_difference
@@ -40,22 +40,22 @@ def explain(
     *,
     advise: bool = False,
     plugins: Sequence[str | Path] = (),
-    heard: Heard | None = None,
+    progress: Progress | None = None,
 ) -> Explained:
     """Find out the reasons of a job's waiting and, if wanted, try changes that might have helped.
 
     target: an event log, or a run directory (then label and seed choose the cell, the first ones by default).
     task: STAGE/INDEX, or the task's number over all stages; its attempts are told too.
     plugins: the plug-in files of the run, in the same order; by default the files named by the run.
-    heard: hears of each change, a line each.
+    progress: called with each change, a line each.
     Raises InvalidInput for an unreadable log, for a job or task missing in the log, and for advice that cannot be
     tried; LogDiffers when the log does not replay (the story would be made up).
     """
     log = event_log(Path(target), label, seed, job)
     files = load_plugins(plugins) if plugins else load_plugins_of(log)
-    run = recorded(log, files) if advise else None
+    run = recorded_cell(log, files) if advise else None
     told = story(log, job, task)
-    return Explained(str(log), told, try_changes(run, told, heard) if run is not None else None)
+    return Explained(str(log), told, try_changes(run, told, progress) if run is not None else None)
 
 
 def main(
@@ -76,7 +76,7 @@ def main(
     """
     log = event_log(target, label, seed, job)
     try:
-        found = explain(log, job, task, advise=advise, plugins=plugins, heard=None if quiet else _report)
+        found = explain(log, job, task, advise=advise, plugins=plugins, progress=None if quiet else _report)
     except LogDiffers as difference:
         show_difference(log, difference, sys.stderr if json else sys.stdout)
         return 1
@@ -85,7 +85,7 @@ def main(
         return 0
     lines = sentences(found.story)
     if found.advice is not None:
-        lines += advised(found.advice, found.story)
+        lines += advice_lines(found.advice, found.story)
     elif found.story.waits:
         lines.append("What would have helped? With --advise it is tried.")
     print("\n".join(lines))  # noqa: T201 (the answer)
@@ -97,20 +97,20 @@ def _report(line: str) -> None:
     sys.stderr.flush()
 
 
-def sentences(told: Story) -> list[str]:
+def sentences(story: Story) -> list[str]:
     """The story as lines of text, in order of time."""
     # What it waited for stands before what the waiting led to.
     lines = [
         (wait.to_ms, 0, _waiting(wait))
-        for wait in told.waits
-        if wait is told.waits[0] or wait.to_ms - wait.from_ms >= _SHORT
+        for wait in story.waits
+        if wait is story.waits[0] or wait.to_ms - wait.from_ms >= _SHORT
     ]
-    lines += [(moment.at_ms, 1, f"at {clock(moment.at_ms)}: {moment.text}") for moment in told.moments]
-    said = [f"Job {told.job}", *(text for _, _, text in sorted(lines, key=lambda line: line[:2]))]
-    name = "JCT" if told.finished_ms is not None else "so far"
-    jct = clock(told.waited_ms + told.ran_ms)
-    said.append(f"In all: waited {clock(told.waited_ms)}, ran {clock(told.ran_ms)}, {name} {jct}.")
-    causes = [f"{clock(part.ms)} {_words(part.reason)}" for part in told.reasons if part.ms >= _NOTHING]
+    lines += [(moment.at_ms, 1, f"at {clock(moment.at_ms)}: {moment.text}") for moment in story.moments]
+    said = [f"Job {story.job}", *(text for _, _, text in sorted(lines, key=lambda line: line[:2]))]
+    name = "JCT" if story.finished_ms is not None else "so far"
+    jct = clock(story.waited_ms + story.ran_ms)
+    said.append(f"In all: waited {clock(story.waited_ms)}, ran {clock(story.ran_ms)}, {name} {jct}.")
+    causes = [f"{clock(part.ms)} {_words(part.reason)}" for part in story.reasons if part.ms >= _NOTHING]
     if causes:
         said.append(f"Its tasks waited: {'; '.join(causes)}.")
     return said

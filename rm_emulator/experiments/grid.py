@@ -18,7 +18,7 @@ import msgspec
 
 from rm_emulator.experiments import metadata, pool
 from rm_emulator.experiments.cell import Cell, Status
-from rm_emulator.experiments.directory import COMMAND, RunDirectory, Words
+from rm_emulator.experiments.directory import COMMAND, OptionNames, RunDirectory
 from rm_emulator.experiments.progress import Display
 from rm_emulator.files import write_file
 from rm_emulator.results.figures import Summary
@@ -199,7 +199,7 @@ def run(
     plugins: Sequence[str] = (),
     overwrite: bool = False,
     display: Display | None = None,
-    words: Words = COMMAND,
+    option_names: OptionNames = COMMAND,
     beside: Sequence[str] = (),
 ) -> Finished:
     """Compute the missing cells of a checked scenario, then summary.json and report.html.
@@ -211,16 +211,16 @@ def run(
     """
     grid, scenario = cells(loaded, plugins, beside), resolved(loaded)
     points = [at_point(each) for each in loaded.points if each.point.number]
-    with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, words=words) as directory:
+    with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, option_names=option_names) as directory:
         # Before the cells, so that an interrupted run can be repeated as well.
         made = metadata.of_run(scenario, all_plugins(loaded, plugins), code_digest())
         write_file(directory.path / "run.json", json.dumps(made, indent=1) + "\n")
-        done = directory.done()
+        done = directory.completed_cells()
         missing = [cell for cell in grid if cell not in done]
-        work = _Work(directory, missing, display or Display())
+        work = _GridListener(directory, missing, display or Display())
         work.display.begin(grid, done)
         try:
-            pool.run_cells(work.places, jobs or _processes(missing, built), work)
+            pool.run_cells(work.cells, jobs or _processes(missing, built), work)
         finally:
             work.display.end()
         if built is not None and not points:
@@ -248,24 +248,24 @@ def _summarise(out: Path, scenario: Mapping[str, Any], points: Sequence[Mapping[
     return made
 
 
-class _Work:
+class _GridListener:
     """Takes in finished cells."""
 
     def __init__(self, directory: RunDirectory, missing: Sequence[Cell], display: Display) -> None:
         self._directory, self.display = directory, display
-        self.places = [(cell, directory.workplace(cell)) for cell in missing]
+        self.cells = [(cell, directory.scratch_folder(cell)) for cell in missing]
         self.failures: list[Failure] = []
 
     def progress(self, index: int, status: Status) -> None:
-        self.display.progress(self.places[index][0], status)
+        self.display.progress(self.cells[index][0], status)
 
     def finished(self, index: int) -> None:
-        cell, workplace = self.places[index]
+        cell, workplace = self.cells[index]
         self._directory.accept(cell, workplace)
         self.display.finished(cell)
 
     def failed(self, index: int, why: str, traceback: str) -> None:
-        cell, workplace = self.places[index]
-        path = self._directory.failure(cell, workplace, traceback)
+        cell, workplace = self.cells[index]
+        path = self._directory.keep_failure(cell, workplace, traceback)
         self.failures.append(Failure(cell.title, cell.seed, why, path))
         self.display.failed(cell)

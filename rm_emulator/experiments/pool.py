@@ -25,7 +25,7 @@ from rm_emulator.program import cause
 _GRACE_S: Final = 2.0
 
 
-class Work(Protocol):
+class CellListener(Protocol):
     """Listener to the progress and the end of cells, known by their index."""
 
     def progress(self, index: int, status: Status) -> None:
@@ -38,7 +38,7 @@ class Work(Protocol):
         """The cell failed, or its process died: the cause in a sentence, and a traceback."""
 
 
-def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None:
+def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, listener: CellListener) -> None:
     """Compute each cell into its directory, `jobs` at a time; with a single job in the calling process.
 
     A failing cell is reported and all other cells go on. KeyboardInterrupt is raised again after the end of all
@@ -46,7 +46,7 @@ def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None
     """
     if jobs <= 1 or len(cells) <= 1:
         for index, (cell, directory) in enumerate(cells):
-            _run_here(index, cell, directory, work)
+            _run_here(index, cell, directory, listener)
         return
     waiting = list(enumerate(cells))[::-1]  # taken from the end
     busy: dict[Connection, _Worker] = {}
@@ -56,49 +56,52 @@ def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None
         while busy:
             for pipe in wait(list(busy)):
                 assert isinstance(pipe, Connection)
-                _hear(busy, pipe, waiting, work)
+                _receive(busy, pipe, waiting, listener)
     finally:
         for worker in busy.values():
             worker.stop()
 
 
-def _run_here(index: int, cell: Cell, directory: Path, work: Work) -> None:
+def _run_here(index: int, cell: Cell, directory: Path, listener: CellListener) -> None:
     try:
-        compute(cell, directory, lambda status: work.progress(index, status))
+        compute(cell, directory, lambda status: listener.progress(index, status))
     except (Exception, SystemExit) as error:
-        work.failed(index, cause(error), traceback.format_exc())
+        listener.failed(index, cause(error), traceback.format_exc())
     else:
-        work.finished(index)
+        listener.finished(index)
 
 
 def _start(busy: dict[Connection, _Worker], waiting: list[tuple[int, tuple[Cell, Path]]]) -> None:
     worker = _Worker()
     busy[worker.pipe] = worker
-    worker.give(waiting.pop())
+    worker.assign(waiting.pop())
 
 
-def _hear(
-    busy: dict[Connection, _Worker], pipe: Connection, waiting: list[tuple[int, tuple[Cell, Path]]], work: Work
+def _receive(
+    busy: dict[Connection, _Worker],
+    pipe: Connection,
+    waiting: list[tuple[int, tuple[Cell, Path]]],
+    listener: CellListener,
 ) -> None:
     worker = busy[pipe]
     try:
         kind, *data = pipe.recv()
     except (EOFError, OSError):
         del busy[pipe]
-        why = worker.epitaph()
-        work.failed(worker.index, why, f"{why}\n")
+        why = worker.exit_cause()
+        listener.failed(worker.index, why, f"{why}\n")
         if waiting:
             _start(busy, waiting)
         return
     if kind == "progress":
-        work.progress(worker.index, *data)
+        listener.progress(worker.index, *data)
         return
     if kind == "finished":
-        work.finished(worker.index)
+        listener.finished(worker.index)
     else:
-        work.failed(worker.index, *data)
+        listener.failed(worker.index, *data)
     if waiting:
-        worker.give(waiting.pop())
+        worker.assign(waiting.pop())
     else:
         del busy[pipe]
         worker.stop()
@@ -124,12 +127,12 @@ class _Worker:
         theirs.close()  # else the pipe would stay open here, and a worker's death would go unheard
         self.index = -1
 
-    def give(self, work: tuple[int, tuple[Cell, Path]]) -> None:
+    def assign(self, work: tuple[int, tuple[Cell, Path]]) -> None:
         self.index, (cell, directory) = work
         with contextlib.suppress(OSError):  # it died before it began: the pipe's end says so
             self.pipe.send((cell, directory))
 
-    def epitaph(self) -> str:
+    def exit_cause(self) -> str:
         """Cause of a process's end, as far as known."""
         try:
             code = self._process.wait(_GRACE_S)

@@ -32,12 +32,12 @@ from rm_emulator.results.replay import logs_of
 from rm_emulator.results.summary import (
     cell_dir,
     listed_queues,
+    optional_columns,
     read_attempts,
     read_for_figures,
     read_summary,
     read_table,
     references,
-    sometimes,
 )
 from schedulers.core.registry import NoParams, Registry
 
@@ -159,9 +159,9 @@ class Cells:
         return read_attempts(self._first(label), TASK_COLUMNS)
 
     def attempts(self, label: str) -> pl.DataFrame:
-        """All attempts of a label's first seed, with the optional columns on data and copies (`SOMETIMES`)."""
+        """All attempts of a label's first seed, with the optional columns on data and copies (`OPTIONAL_COLUMNS`)."""
         place = self._first(label)
-        return read_table(place, "tasks", [*TASK_COLUMNS, *sometimes(place)])
+        return read_table(place, "tasks", [*TASK_COLUMNS, *optional_columns(place)])
 
     def nodes(self, label: str) -> pl.DataFrame:
         """The use of the nodes in a label's first seed."""
@@ -174,7 +174,7 @@ class Cells:
             return {}
         jobs, queues = self.jobs, listed_queues(self.spec)
         courses = {
-            label: fairness.course(jobs[label, self.seeds[0]], *read_for_figures(self._first(label)), queues)
+            label: fairness.queue_shares(jobs[label, self.seeds[0]], *read_for_figures(self._first(label)), queues)
             for label in self.labels
         }
         return {label: course for label, course in courses.items() if course is not None}

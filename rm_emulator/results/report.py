@@ -22,8 +22,8 @@ from rm_emulator.issues import show_point
 from rm_emulator.results import contest, headline, palette, sweep, table
 from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Drawing, Section, drawings
 from rm_emulator.results.figures import Costs, Summary
-from rm_emulator.results.filling import unused_settings
-from rm_emulator.results.who import who
+from rm_emulator.results.job_section import job_section
+from rm_emulator.results.water_filling import unused_settings
 
 #: Points of a sweep that have a page of their own: each takes half a second and 2 MB.
 OF_POINTS: Final = 24
@@ -99,11 +99,11 @@ def _shared(out_dir: Path, summary: Summary, cells: Cells) -> dict[str, Any]:
         "kinds_of_cost": Costs.__struct_fields__,
         "workload": _workload(out_dir),
         "best": contest.best(summary),
-        "who": who(cells),
+        "who": job_section(cells),
     }
 
 
-class _Shown(msgspec.Struct, frozen=True):
+class _DrawnChart(msgspec.Struct, frozen=True):
     """A section with its charts, and the HTML above and below the charts."""
 
     section: Section
@@ -117,7 +117,7 @@ def _sections(
     made: Sequence[tuple[Drawing, Chart]],
     shared: Mapping[str, Any],
     standing: Sequence[Section],
-) -> list[_Shown]:
+) -> list[_DrawnChart]:
     """The sections in their order, without empty sections.
 
     standing: sections kept without a chart.
@@ -127,7 +127,7 @@ def _sections(
         charts = [(place, chart) for place, chart in made if place.section == section]
         parts = (f"{section.id}-{side}.html.jinja" for side in ("above", "below"))
         texts = [environment.get_template(p).render(**shared, charts=charts) if p in templates else "" for p in parts]
-        shown = _Shown(section, charts, texts[0].strip(), texts[1].strip())
+        shown = _DrawnChart(section, charts, texts[0].strip(), texts[1].strip())
         if charts or shown.above or shown.below:
             sections.append(shown)
     return sections

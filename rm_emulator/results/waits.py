@@ -67,7 +67,7 @@ class _At(msgspec.Struct):
     at: int
 
 
-class Said(msgspec.Struct, frozen=True):
+class LoggedHolds(msgspec.Struct, frozen=True):
     """Statements of a log on all jobs."""
 
     holds: pl.DataFrame
@@ -76,7 +76,7 @@ class Said(msgspec.Struct, frozen=True):
     """`job, stage, tasks, parent`, a row for each parent, a row with null for a stage without parents."""
 
 
-def read(logs: Iterable[Path]) -> Said:
+def read(logs: Iterable[Path]) -> LoggedHolds:
     """Reads the logs of a cell once. Raises InvalidInput for a log without a readable end."""
     holds: list[tuple[str, int, str]] = []
     stages: list[tuple[str, int, int, int | None]] = []
@@ -93,10 +93,12 @@ def read(logs: Iterable[Path]) -> Said:
         elif line.startswith(_HOLD) and fact:
             said = hold.decode(line)
             holds.append((said.job, at.decode(fact).at, said.reason.value))
-    return Said(pl.DataFrame(holds, schema=_HOLDS, orient="row"), pl.DataFrame(stages, schema=_STAGES, orient="row"))
+    return LoggedHolds(
+        pl.DataFrame(holds, schema=_HOLDS, orient="row"), pl.DataFrame(stages, schema=_STAGES, orient="row")
+    )
 
 
-def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said: Said) -> pl.DataFrame:
+def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said: LoggedHolds) -> pl.DataFrame:
     """`job, from_ms, to_ms, reason`, by job in order of time: the waits of its tasks with reasons.
 
     jobs, tasks, nodes: of the cell (`results.record`). Waits of an unfinished job go to the last known moment.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rm_emulator.engine.assemble import NO_LINKS, no_executors
-from rm_emulator.engine.config import Decentralised, OfSeveral
+from rm_emulator.engine.config import Decentralised, MultipleThinkers
 from rm_emulator.engine.profile import profiles
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import contest, expect
@@ -121,7 +121,7 @@ def _clashes(loaded: Loaded) -> Iterator[Issue]:
     entries: list[tuple[tuple[str | int, ...], PolicyEntry]] = [
         (("spec", "policies", index), policy) for index, policy in enumerate(loaded.scenario.spec.policies)
     ]
-    for index, each in enumerate(who.schedulers if isinstance(who, OfSeveral) else ()):
+    for index, each in enumerate(who.schedulers if isinstance(who, MultipleThinkers) else ()):
         if each.policy is not None:
             place = ("spec", "cluster", "architecture", "schedulers", index, "policy")
             entries.append((place, PolicyEntry.model_validate(each.policy)))

@@ -280,13 +280,13 @@ def test_a_full_disk_that_takes_no_traceback_either(
         raise OSError(28, "No space left on device", "jobs.parquet")
 
     monkeypatch.setattr("rm_emulator.experiments.pool.compute", full)
-    real = grid.RunDirectory.failure
+    real = grid.RunDirectory.keep_failure
 
     def failure(*arguments: Any) -> Any:
         monkeypatch.setattr("rm_emulator.experiments.directory.write_file", full)
         return real(*arguments)
 
-    monkeypatch.setattr(grid.RunDirectory, "failure", failure)
+    monkeypatch.setattr(grid.RunDirectory, "keep_failure", failure)
     finished = grid.run(tiny("spec.seeds=[1]"), tmp_path / "out", jobs=1)
     assert [str(f) for f in finished.failures] == [
         "fifo seed 1 failed: jobs.parquet: No space left on device",

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from operators.client import ApiError, Client, NotFound, Unreachable
-from operators.extender.conditions import Conditions
+from operators.extender.reports import ReportWriter
 from schedulers.objects.dagjob import PlanStatus, PromiseStatus
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import WAITING_CONDITION
@@ -41,11 +41,11 @@ class Listener:
 
 
 def heard(
-    say: Callable[[Conditions], None], *answers: ApiError, per_second: float = 1000, for_s: float = 0.3
+    say: Callable[[ReportWriter], None], *answers: ApiError, per_second: float = 1000, for_s: float = 0.3
 ) -> Listener:
     async def main() -> Listener:
         listener = Listener(*answers)
-        conditions = Conditions(cast(Client, listener), per_second=per_second)
+        conditions = ReportWriter(cast(Client, listener), per_second=per_second)
         task = asyncio.ensure_future(conditions.run())
         say(conditions)
         await asyncio.sleep(for_s)
@@ -58,7 +58,7 @@ def heard(
 
 
 def test_only_the_newest_word_is_written() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         for i in range(10):
             conditions.report_pod(pod(), "NoRoom", str(i))
 
@@ -73,7 +73,7 @@ def test_what_the_pod_says_already_is_not_said_again() -> None:
 def test_taking_a_word_back_before_it_is_written_writes_nothing() -> None:
     told = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
 
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         conditions.report_pod(told, "NoRoom", "y")
         conditions.report_pod(told, "NoRoom", "x")
 
@@ -90,10 +90,12 @@ def test_taking_a_word_back_before_it_is_written_writes_nothing() -> None:
     ],
     ids=["pod", "dagjob"],
 )
-def test_a_word_that_could_not_be_written_is_not_lost_when_it_is_said_again(say: Callable[[Conditions], None]) -> None:
+def test_a_word_that_could_not_be_written_is_not_lost_when_it_is_said_again(
+    say: Callable[[ReportWriter], None],
+) -> None:
     async def main() -> int:
         listener = Listener(Unreachable("away"))
-        conditions = Conditions(cast(Client, listener), per_second=1000)
+        conditions = ReportWriter(cast(Client, listener), per_second=1000)
         task = asyncio.ensure_future(conditions.run())
         say(conditions)
         while listener.answers:
@@ -107,7 +109,7 @@ def test_a_word_that_could_not_be_written_is_not_lost_when_it_is_said_again(say:
 
 
 def test_a_pod_released_before_anything_was_said_costs_no_write() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         conditions.report_pod(pod(), "NoRoom", "x")
         conditions.report_released(pod(), "n1")
 
@@ -117,7 +119,7 @@ def test_a_pod_released_before_anything_was_said_costs_no_write() -> None:
 def test_a_pod_released_before_the_watch_brought_its_condition_back_is_told_so() -> None:
     async def main() -> Listener:
         listener = Listener()
-        conditions = Conditions(cast(Client, listener), per_second=1000)
+        conditions = ReportWriter(cast(Client, listener), per_second=1000)
         task = asyncio.ensure_future(conditions.run())
         conditions.report_pod(pod(), "NoRoom", "x")
         await asyncio.sleep(0.1)
@@ -130,7 +132,7 @@ def test_a_pod_released_before_the_watch_brought_its_condition_back_is_told_so()
 
 
 def test_writes_keep_to_the_limit() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         for i in range(100):
             conditions.report_pod(pod(str(i)), "NoRoom", "x")
 
@@ -138,7 +140,7 @@ def test_writes_keep_to_the_limit() -> None:
 
 
 def test_pods_and_dagjobs_take_turns() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         for i in range(50):
             conditions.report_pod(pod(str(i)), "NoRoom", "x")
             conditions.report_dagjob(f"ns/{i}", uid=f"d{i}", reason="NoRoom", message="x", position=1, estimate_s=None)
@@ -148,7 +150,7 @@ def test_pods_and_dagjobs_take_turns() -> None:
 
 
 def test_who_is_overwritten_keeps_its_place() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         for i in range(5):
             conditions.report_pod(pod(str(i)), "NoRoom", "x")
         conditions.report_pod(pod("0"), "NoRoom", "y")
@@ -163,7 +165,7 @@ def test_a_fault_of_the_api_server_loses_no_word() -> None:
 
 
 def test_an_object_that_is_gone_is_forgotten() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         conditions.report_pod(pod("gone"), "NoRoom", "x")
         conditions.report_pod(pod("here"), "NoRoom", "x")
 
@@ -173,7 +175,7 @@ def test_an_object_that_is_gone_is_forgotten() -> None:
 def test_a_dagjob_is_not_told_twice() -> None:
     async def main() -> Listener:
         listener = Listener()
-        conditions = Conditions(cast(Client, listener), per_second=1000)
+        conditions = ReportWriter(cast(Client, listener), per_second=1000)
         task = asyncio.ensure_future(conditions.run())
         for _ in range(3):
             conditions.report_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=1.0)
@@ -187,7 +189,7 @@ def test_a_dagjob_is_not_told_twice() -> None:
 def test_a_plan_and_the_wait_are_words_of_their_own() -> None:
     plan = PlanStatus(machines=1)
 
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         for _ in range(2):
             conditions.report_plan("ns/d", uid="d", plan=plan)
             conditions.report_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=None)
@@ -200,7 +202,7 @@ def test_a_plan_and_the_wait_are_words_of_their_own() -> None:
 def test_a_promise_is_a_word_of_its_own_as_well() -> None:
     promise = PromiseStatus(message="finishes 14:02 ± 3 min, deadline 14:10", containers=4)
 
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         for _ in range(2):
             conditions.report_promise("ns/d", uid="d", promise=promise)
             conditions.report_plan("ns/d", uid="d", plan=PlanStatus())
@@ -209,7 +211,7 @@ def test_a_promise_is_a_word_of_its_own_as_well() -> None:
 
 
 def test_a_dagjob_that_is_gone_is_told_nothing() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         conditions.report_promise("ns/d", uid="d", promise=PromiseStatus())
         conditions.report_plan("ns/d", uid="d", plan=PlanStatus())
         conditions.report_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=None)
@@ -220,7 +222,7 @@ def test_a_dagjob_that_is_gone_is_told_nothing() -> None:
 
 def test_a_rate_that_allows_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="above 0"):
-        Conditions(cast(Client, Listener()), per_second=0)
+        ReportWriter(cast(Client, Listener()), per_second=0)
 
 
 def told_pod(name: str) -> Pod:
@@ -228,7 +230,7 @@ def told_pod(name: str) -> Pod:
 
 
 def test_who_was_told_nothing_yet_comes_before_who_hears_other_numbers() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         for i in range(5):
             conditions.report_pod(told_pod(f"told {i}"), "NoRoom", "y")
         conditions.report_pod(pod("untold"), "NoRoom", "x")
@@ -237,7 +239,7 @@ def test_who_was_told_nothing_yet_comes_before_who_hears_other_numbers() -> None
 
 
 def test_of_those_who_were_told_nothing_yet_the_oldest_comes_first() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         for second in (3, 1, 2):
             meta = Meta(
                 name=str(second), namespace="ns", uid=str(second), creationTimestamp=f"2026-01-01T00:00:0{second}Z"
@@ -248,7 +250,7 @@ def test_of_those_who_were_told_nothing_yet_the_oldest_comes_first() -> None:
 
 
 def test_a_wait_that_is_over_takes_turns_with_those_that_begin() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         for i in range(5):
             conditions.report_pod(pod(f"untold {i}"), "NoRoom", "x")
             conditions.report_released(told_pod(f"over {i}"), "n1")
@@ -257,7 +259,7 @@ def test_a_wait_that_is_over_takes_turns_with_those_that_begin() -> None:
 
 
 def test_a_pod_that_ended_without_a_node_is_not_said_to_have_been_released() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         ended = told_pod("p")
         ended.status.phase = "Failed"
         conditions.report_released(ended, None)
@@ -279,7 +281,7 @@ def events_of(reasons: list[str]) -> list[str]:
 
     async def main() -> list[str]:
         scribe = Scribe()
-        conditions = Conditions(cast(Client, scribe), per_second=1000)
+        conditions = ReportWriter(cast(Client, scribe), per_second=1000)
         task = asyncio.ensure_future(conditions.run())
         for reason in reasons:
             conditions.report_event("Pod", pod().metadata, reason, "x")
@@ -295,7 +297,7 @@ def test_an_event_comes_once_for_each_reason_however_often_it_comes_back() -> No
 
 
 def test_a_pod_that_is_released_before_its_event_is_written_gets_none() -> None:
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         conditions.report_event("Pod", pod().metadata, "NoRoom", "x")
         conditions.report_released(pod(), "n1")
         assert conditions.pending == 0
@@ -307,7 +309,7 @@ def test_figures_that_a_queue_shows_already_are_not_written_again() -> None:
     queue = QueueObject(Meta(name="q", uid="q"))
     fields = {"jobs": 1, "pending": 2, "running": 3, "share": "12.5%"}
 
-    def say(conditions: Conditions) -> None:
+    def say(conditions: ReportWriter) -> None:
         conditions.report_queue(queue, {"jobs": 0, "pending": 0, "running": 0, "share": ""})
         assert conditions.pending == 0
         for _ in range(2):

@@ -58,7 +58,7 @@ class Lane(enum.IntEnum):
     """
 
     POD_OVER = 0
-    POD_UNTOLD = 1
+    POD_FIRST = 1
     DAGJOB = 2
     EVENT = 3
     QUEUE = 4
@@ -67,12 +67,12 @@ class Lane(enum.IntEnum):
 
 
 _TURNS: Final = (
-    (Lane.POD_OVER, Lane.POD_UNTOLD, Lane.DAGJOB, Lane.EVENT, Lane.QUEUE),
+    (Lane.POD_OVER, Lane.POD_FIRST, Lane.DAGJOB, Lane.EVENT, Lane.QUEUE),
     (Lane.POD_AGAIN, Lane.DAGJOB_AGAIN),
 )
 
 
-class Unsaid(msgspec.Struct, frozen=True, gc=False):
+class PendingReport(msgspec.Struct, frozen=True, gc=False):
     """A word not written yet."""
 
     write: Write
@@ -80,7 +80,7 @@ class Unsaid(msgspec.Struct, frozen=True, gc=False):
     """Sort key within a lane: the smallest goes first, then the first spoken of."""
 
 
-class Conditions:
+class ReportWriter:
     """The writer of one term of leadership, with at most `per_second` writes a second.
 
     `identity` names the replica in Events. Nothing is sent before `run`; unsaid words are dropped when `run` is
@@ -92,11 +92,11 @@ class Conditions:
             raise ValueError(f"conditions per second: {per_second} (above 0)")
         self._client, self._period_s = client, 1.0 / per_second
         # By uid (with _PLAN or _PROMISE behind it) what is not written yet, and when each lane last had its turn.
-        self._lanes: dict[Lane, dict[str, Unsaid]] = {lane: {} for lane in Lane}
-        self._turns: dict[Lane, int] = {lane: lane - len(Lane) for lane in Lane}
+        self._lanes: dict[Lane, dict[str, PendingReport]] = {lane: {} for lane in Lane}
+        self._last_turn: dict[Lane, int] = {lane: lane - len(Lane) for lane in Lane}
         self._written: dict[str, Any] = {}  # the same: the last word; a watch may not have brought it back yet
         self._events = Events(client, component="brain", identity=identity)
-        self._news = asyncio.Event()
+        self._has_pending = asyncio.Event()
 
     @property
     def pending(self) -> int:
@@ -113,9 +113,9 @@ class Conditions:
         A pod never told to wait is left alone: a quick start costs no second write.
         """
         # An Event is about the wait alone, so an unwritten Event is dropped.
-        self._take_back(pod.metadata.uid + _EVENT)
+        self._drop(pod.metadata.uid + _EVENT)
         if self._waiting(pod) is None:
-            self._take_back(pod.metadata.uid)
+            self._drop(pod.metadata.uid)
         elif node is None and pod.is_terminal:
             self._queue_pod(pod, Condition(WAITING_CONDITION, "False", ENDED, "the pod has ended"))
         else:
@@ -124,8 +124,8 @@ class Conditions:
 
     def forget_pod(self, uid: str) -> None:
         """The pod is gone."""
-        self._take_back(uid)
-        self._take_back(uid + _EVENT)
+        self._drop(uid)
+        self._drop(uid + _EVENT)
         self._written.pop(uid, None)
 
     def report_dagjob(
@@ -146,27 +146,27 @@ class Conditions:
             "estimateSeconds": round(estimate_s, 3) if estimate_s is not None else None,
         }
         if not reason:
-            self._take_back(uid + _EVENT)
+            self._drop(uid + _EVENT)
         self._queue_dagjob(uid, key, fields)
 
     def report_event(self, kind: str, meta: Meta, reason: str, message: str) -> None:
         """An Event on a waiting Pod or DagJob, unless an Event of the same reason was written there lately."""
         word, now = f"{meta.uid} {reason}", time.monotonic()
         if now - self._written.get(word, -_EVENT_AGAIN_S) < _EVENT_AGAIN_S:
-            self._take_back(meta.uid + _EVENT)
+            self._drop(meta.uid + _EVENT)
             return
         write = functools.partial(self._write_event, word, kind, meta, Event(reason, message, warning=True))
-        self._queue(Lane.EVENT, meta.uid + _EVENT, Unsaid(write))
+        self._queue(Lane.EVENT, meta.uid + _EVENT, PendingReport(write))
 
     def report_queue(self, queue: QueueObject, fields: dict[str, Any]) -> None:
         """The figures of a Queue: all fields of the status but the conditions."""
         uid = queue.metadata.uid or queue.metadata.name
         before = self._written.get(uid) or msgspec.to_builtins(queue.status)
         if all(before.get(name) == value for name, value in fields.items()):
-            self._take_back(uid)
+            self._drop(uid)
             return
         path = f"{path_of('Queue', queue.key)}/status"
-        self._queue(Lane.QUEUE, uid, Unsaid(functools.partial(self._write_fields, uid, path, fields)))
+        self._queue(Lane.QUEUE, uid, PendingReport(functools.partial(self._write_fields, uid, path, fields)))
 
     def report_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
         """How the DagJob `namespace/name` is planned: a word of its own, not written again with each reason."""
@@ -179,30 +179,30 @@ class Conditions:
     def _queue_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
         before = self._written.get(word)
         if before == fields:
-            self._take_back(word)
+            self._drop(word)
             return
         # A new reason is news; another position or estimate of the same reason is not.
         is_news = before is None or before.get("reason") != fields.get("reason")
         path = f"{path_of('DagJob', key)}/status"
-        write = Unsaid(functools.partial(self._write_fields, word, path, fields))
+        write = PendingReport(functools.partial(self._write_fields, word, path, fields))
         self._queue(Lane.DAGJOB if is_news else Lane.DAGJOB_AGAIN, word, write)
 
     def forget_dagjob(self, uid: str) -> None:
         """The DagJob is gone."""
         for word in (uid, uid + _PLAN, uid + _PROMISE, uid + _EVENT):
-            self._take_back(word)
+            self._drop(word)
             self._written.pop(word, None)
 
-    def _queue(self, lane: Lane, uid: str, unsaid: Unsaid) -> None:
+    def _queue(self, lane: Lane, uid: str, report: PendingReport) -> None:
         """Enter the newest word on an object; an overwritten word's place in the lane is kept."""
         # A word stands in one lane at most: an older word in another lane would be written after the newer.
         for other, words in self._lanes.items():
             if other is not lane:
                 words.pop(uid, None)
-        self._lanes[lane][uid] = unsaid
-        self._news.set()
+        self._lanes[lane][uid] = report
+        self._has_pending.set()
 
-    def _take_back(self, uid: str) -> None:
+    def _drop(self, uid: str) -> None:
         for words in self._lanes.values():
             words.pop(uid, None)
 
@@ -210,9 +210,9 @@ class Conditions:
         """Write, until cancelled. Faults of the API server cost time, never a word."""
         tries = 0
         while True:
-            await self._news.wait()
+            await self._has_pending.wait()
             if not self.pending:
-                self._news.clear()
+                self._has_pending.clear()
                 continue
             began = time.monotonic()
             lane, uid = self._next()
@@ -237,9 +237,9 @@ class Conditions:
     def _next(self) -> tuple[Lane, str]:
         """Of the lanes with something to say, the lane whose turn is longest ago, and the first word in that lane."""
         lanes = next(waiting for turn in _TURNS if (waiting := [lane for lane in turn if self._lanes[lane]]))
-        lane = min(lanes, key=self._turns.__getitem__)
+        lane = min(lanes, key=self._last_turn.__getitem__)
         # Round robin without a list of turns: the highest number was served last.
-        self._turns[lane] = max(self._turns.values()) + 1
+        self._last_turn[lane] = max(self._last_turn.values()) + 1
         words = self._lanes[lane]
         return lane, min(words, key=lambda uid: words[uid].since)
 
@@ -252,13 +252,15 @@ class Conditions:
     def _queue_pod(self, pod: Pod, condition: Condition) -> None:
         uid, before = pod.metadata.uid, self._waiting(pod)
         if before is not None and _content(before) == _content(condition):
-            self._take_back(uid)
+            self._drop(uid)
             return
-        lane = Lane.POD_AGAIN if before is not None else Lane.POD_UNTOLD
+        lane = Lane.POD_AGAIN if before is not None else Lane.POD_FIRST
         if before is not None and before.status != condition.status:
-            lane = Lane.POD_OVER if condition.status == "False" else Lane.POD_UNTOLD
+            lane = Lane.POD_OVER if condition.status == "False" else Lane.POD_FIRST
         write = functools.partial(self._write_pod, pod.metadata, condition.after(before, stamp()))
-        self._queue(lane, uid, Unsaid(write, pod.metadata.creationTimestamp or "" if lane is Lane.POD_UNTOLD else ""))
+        self._queue(
+            lane, uid, PendingReport(write, pod.metadata.creationTimestamp or "" if lane is Lane.POD_FIRST else "")
+        )
 
     async def _write_pod(self, meta: Meta, condition: Condition) -> None:
         """Server-side apply: conditions are merged by type, and conditions of others stay."""

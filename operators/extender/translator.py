@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from operators.cache.cache import Change
-from operators.extender.decisions import Decisions
+from operators.extender.driver import CoreDriver
 from operators.extender.intake import BROKE_THE_BRAIN, UNREADABLE, Breaks, Broken, Intake, SetAside, item_of
 from operators.extender.jobs import JobEntry, plain_entry, plain_id
 from operators.extender.ledger import Task
@@ -36,7 +36,7 @@ from schedulers.objects.queue import QueueObject, core_queue, readable
 log = structlog.get_logger()
 
 
-class Facts:
+class ChangeTranslator:
     """Tells the core of queues, nodes, jobs and pods.
 
     `remember` hears of each finished job and the job's queue, `breaks` is explained in `Intake`. With `reserved`, the
@@ -45,20 +45,20 @@ class Facts:
 
     def __init__(
         self,
-        decisions: Decisions,
+        driver: CoreDriver,
         remember: Callable[[PastJob, str], None],
         breaks: Breaks,
         *,
         reserved: bool = False,
     ) -> None:
-        self.scheduler, self.cache, self.resources = decisions.scheduler, decisions.cache, decisions.resources
-        self.ledger, self.jobs = decisions.ledger, decisions.jobs
-        self.pods = TaskPods(decisions, remember)
-        self.intake, self._breaks = Intake(decisions.cache), breaks
+        self.scheduler, self.cache, self.resources = driver.scheduler, driver.cache, driver.resources
+        self.ledger, self.jobs = driver.ledger, driver.jobs
+        self.pods = TaskPods(driver, remember)
+        self.intake, self._breaks = Intake(driver.cache), breaks
         self.taking_over, self.reserved = True, reserved
         """Whether earlier objects are still being heard; pods are then heard after all nodes."""
-        self.tell, self.now = decisions.tell, decisions.now
-        self._decisions = decisions
+        self.tell, self.now = driver.tell, driver.now
+        self._driver = driver
         self._orphans: dict[str, dict[str, None]] = {}  # uid of an unknown DagJob -> keys of its pods
         self._foreign: dict[str, tuple[str, Vector]] = {}  # pod key -> node, and the use noted there
 
@@ -198,7 +198,7 @@ class Facts:
         if entry is None:
             self.submit(new)
         elif old is not None and old.refused != new.refused:
-            self.jobs.stirred[entry.id] = None
+            self.jobs.to_report[entry.id] = None
 
     def submit(self, dagjob: DagJob) -> None:
         """A DagJob that the brain has not met yet; pods that came before it are looked at now."""
@@ -231,7 +231,7 @@ class Facts:
             self.tell(JobCancelled(self.now(), job))
         for container in [c for c, uid in self.ledger.containers.items() if uid is None]:
             if self.ledger.tasks[container].job == job:
-                self._decisions.give_up(container)
+                self._driver.give_up(container)
 
     # -- pods -----------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Facts:
 
     def _is_accounted(self, old: Pod, new: Pod) -> bool:
         """Whether the pod's requests are unchanged and noted, as foreign use or as a container's: the usual case."""
-        is_ours = self._decisions.container_of(new.metadata.uid) is not None
+        is_ours = self._driver.container_of(new.metadata.uid) is not None
         return old.spec == new.spec and is_ours != (new.key in self._foreign)
 
     def _note_use(self, pod: Pod, *, gone: bool) -> None:
@@ -265,7 +265,7 @@ class Facts:
             self.tell(ContainerObserved(self.now(), node, f"Pod/{pod.key}", rest))
 
     def _unaccounted(self, pod: Pod) -> Vector:
-        asked, container = demand(pod.spec, self.resources), self._decisions.container_of(pod.metadata.uid)
+        asked, container = demand(pod.spec, self.resources), self._driver.container_of(pod.metadata.uid)
         if container is None or container.node != pod.spec.nodeName:
             return asked
         held = self.scheduler.state.sizes.demands[container.size]

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rm_emulator.known_answers import shares
-from rm_emulator.results.filling import Shared, Tree, shared_queues, unused_settings
+from rm_emulator.results.water_filling import SharedQueue, SharingTree, shared_queues, unused_settings
 
 
 def filled(queues, **demands):
     """Dominant shares of leaves at one instant; a demand is a number (one resource) or a tuple."""
     rows = [d if isinstance(d, tuple) else (d,) for d in demands.values()]
-    tree = Tree(queues, list(demands), len(rows[0]))
+    tree = SharingTree(queues, list(demands), len(rows[0]))
     found = tree.fill(np.array([rows], dtype=float))[0]
     return dict(zip(demands, (round(float(share), 9) for share in found), strict=True))
 
@@ -26,7 +26,7 @@ def test_equal_queues_get_equal_parts():
 
 
 def test_weights_count():
-    assert filled([Shared(name="a", weight=3), Shared(name="b")], a=5.0, b=5.0) == {"a": 0.75, "b": 0.25}
+    assert filled([SharedQueue(name="a", weight=3), SharedQueue(name="b")], a=5.0, b=5.0) == {"a": 0.75, "b": 0.25}
 
 
 def test_what_one_does_not_want_goes_to_the_others():
@@ -38,34 +38,51 @@ def test_everybody_gets_what_fits():
 
 
 def test_siblings_come_before_cousins():
-    tree = [Shared(name="p"), Shared(name="x"), Shared(name="a", parent="p"), Shared(name="b", parent="p")]
+    tree = [
+        SharedQueue(name="p"),
+        SharedQueue(name="x"),
+        SharedQueue(name="a", parent="p"),
+        SharedQueue(name="b", parent="p"),
+    ]
     assert filled(tree, a=0.1, b=5.0, x=5.0) == {"a": 0.1, "b": 0.4, "x": 0.5}
 
 
 def test_an_idle_parent_counts_for_nothing():
-    tree = [Shared(name="p", weight=9), Shared(name="x"), Shared(name="y"), Shared(name="a", parent="p")]
+    tree = [
+        SharedQueue(name="p", weight=9),
+        SharedQueue(name="x"),
+        SharedQueue(name="y"),
+        SharedQueue(name="a", parent="p"),
+    ]
     assert filled(tree, a=0.0, x=5.0, y=5.0) == {"a": 0.0, "x": 0.5, "y": 0.5}
 
 
 def test_a_maximum_stops_a_queue():
-    assert filled([Shared(name="a", most=(0.2,))], a=5.0, b=5.0) == {"a": 0.2, "b": 0.8}
+    assert filled([SharedQueue(name="a", limit=(0.2,))], a=5.0, b=5.0) == {"a": 0.2, "b": 0.8}
 
 
 def test_limits_of_queues_without_jobs_stop_nobody():
-    tree = [Shared(name="p", most=(0.1,)), Shared(name="idle", parent="p", most=(0.1,)), Shared(name="a")]
+    tree = [
+        SharedQueue(name="p", limit=(0.1,)),
+        SharedQueue(name="idle", parent="p", limit=(0.1,)),
+        SharedQueue(name="a"),
+    ]
     assert filled(tree, a=5.0, b=0.2) == {"a": 0.8, "b": 0.2}
 
 
 def test_a_parents_maximum_stops_all_below_it():
-    tree = [Shared(name="p", most=(0.3,)), Shared(name="a", parent="p"), Shared(name="b", parent="p")]
+    tree = [SharedQueue(name="p", limit=(0.3,)), SharedQueue(name="a", parent="p"), SharedQueue(name="b", parent="p")]
     assert filled(tree, a=5.0, b=5.0, x=5.0) == {"a": 0.15, "b": 0.15, "x": 0.7}
 
 
 def test_a_guarantee_is_a_floor_and_no_bonus():
     # as in ComputeFairShares: max(guaranteed, weight x level)
-    tree = [Shared(name="a", guaranteed=(0.6,)), Shared(name="b"), Shared(name="c")]
+    tree = [SharedQueue(name="a", guaranteed=(0.6,)), SharedQueue(name="b"), SharedQueue(name="c")]
     assert filled(tree, a=5.0, b=5.0, c=5.0) == {"a": 0.6, "b": 0.2, "c": 0.2}
-    assert filled([Shared(name="a", guaranteed=(0.2,)), Shared(name="b")], a=5.0, b=5.0) == {"a": 0.5, "b": 0.5}
+    assert filled([SharedQueue(name="a", guaranteed=(0.2,)), SharedQueue(name="b")], a=5.0, b=5.0) == {
+        "a": 0.5,
+        "b": 0.5,
+    }
 
 
 def test_the_example_of_drf():
@@ -76,11 +93,11 @@ def test_the_example_of_drf():
 
 def test_instants_do_not_touch_each_other():
     demand = np.array([[[5.0], [5.0]], [[0.0], [5.0]], [[0.2], [0.3]]])
-    assert Tree([], ["a", "b"], 1).fill(demand).tolist() == [[0.5, 0.5], [0.0, 1.0], [0.2, 0.3]]
+    assert SharingTree([], ["a", "b"], 1).fill(demand).tolist() == [[0.5, 0.5], [0.0, 1.0], [0.2, 0.3]]
 
 
 def test_a_newcomer_shares_with_those_that_want_more():
-    tree = Tree([Shared(name="a", weight=2), Shared(name="b")], ["a", "b"], 1)
+    tree = SharingTree([SharedQueue(name="a", weight=2), SharedQueue(name="b")], ["a", "b"], 1)
     assert tree.share_of_another(np.array([[5.0], [5.0]]), 1.0) == pytest.approx(0.25)
     assert tree.share_of_another(np.array([[0.1], [5.0]]), 1.0) == pytest.approx(0.45)
     assert tree.share_of_another(np.array([[0.0], [0.0]]), 1.0) == pytest.approx(1.0)
@@ -88,7 +105,7 @@ def test_a_newcomer_shares_with_those_that_want_more():
 
 def test_limits_are_read_as_people_write_them():
     found = shared_queues([{"name": "a", "max": "25%", "guaranteed": {"cpu": 2}}], ["cpu", "memory"], [8000, 1024])
-    assert (found[0].most, found[0].guaranteed) == ((0.25, 0.25), (0.25, 0.0))
+    assert (found[0].limit, found[0].guaranteed) == ((0.25, 0.25), (0.25, 0.0))
 
 
 amounts = st.floats(0.01, 3.0)
@@ -98,7 +115,7 @@ amounts = st.floats(0.01, 3.0)
 @given(st.lists(st.tuples(amounts, amounts, st.sampled_from([0.5, 1.0, 2.0, 7.0])), min_size=1, max_size=6))
 def test_flat_queues_get_what_drf_says(users):
     names = [str(i) for i in range(len(users))]
-    tree = Tree([Shared(name=n, weight=w) for n, (_, _, w) in zip(names, users, strict=True)], names, 2)
+    tree = SharingTree([SharedQueue(name=n, weight=w) for n, (_, _, w) in zip(names, users, strict=True)], names, 2)
     found = tree.fill(np.array([[(cpu, memory) for cpu, memory, _ in users]]))[0]
     wanted = shares.drf((1.0, 1.0), [shares.User(demand=(c, m), weight=w, most=1.0) for c, m, w in users])
     expected = [tasks * max(cpu, memory) for tasks, (cpu, memory, _) in zip(wanted, users, strict=True)]
@@ -115,8 +132,8 @@ def test_flat_queues_get_what_drf_says(users):
 )
 def test_one_resource_is_yarns_fair_shares(users):
     names = [str(i) for i in range(len(users))]
-    queues = [Shared(name=n, weight=w, guaranteed=(g,)) for n, (_, w, g) in zip(names, users, strict=True)]
-    found = Tree(queues, names, 1).fill(np.array([[(d,) for d, _, _ in users]]))[0]
+    queues = [SharedQueue(name=n, weight=w, guaranteed=(g,)) for n, (_, w, g) in zip(names, users, strict=True)]
+    found = SharingTree(queues, names, 1).fill(np.array([[(d,) for d, _, _ in users]]))[0]
     most = [d for d, _, _ in users]
     least = [min(g, d) for d, _, g in users]
     expected = shares.max_min(1.0, [w for _, w, _ in users], least, most)

@@ -22,7 +22,7 @@ _AWAY_S: Final = 1.0
 Reconcile = Callable[[str], Awaitable[float | None]]
 
 
-class Work:
+class WorkQueue:
     """Runs `reconcile` for every key added, `workers` at a time."""
 
     def __init__(self, reconcile: Reconcile, *, workers: int = 4) -> None:
@@ -30,7 +30,7 @@ class Work:
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
         self._busy: set[str] = set()
-        self._again: set[str] = set()
+        self._added_meanwhile: set[str] = set()
         self._tries: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -42,7 +42,7 @@ class Work:
     def add(self, key: str) -> None:
         """Look at this key soon."""
         if key in self._busy:
-            self._again.add(key)
+            self._added_meanwhile.add(key)
         elif key not in self._waiting:
             self._waiting.add(key)
             self._queue.put_nowait(key)
@@ -88,8 +88,8 @@ class Work:
                 self._failed(key, "see above")
             finally:
                 self._busy.discard(key)
-                if key in self._again:
-                    self._again.discard(key)
+                if key in self._added_meanwhile:
+                    self._added_meanwhile.discard(key)
                     self.add(key)
 
     def _failed(self, key: str, why: str, longest_s: float = _LAST_S) -> None:

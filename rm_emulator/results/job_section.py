@@ -32,7 +32,7 @@ _REFERENCES: Final = {"alone": "its queue alone", "one_node": "all nodes in one"
 _CODES: Final = {-102: "preempted"}
 
 
-class Waiter(msgspec.Struct, frozen=True):
+class WaitingJob(msgspec.Struct, frozen=True):
     """A waiting job; times as text with units."""
 
     job: str
@@ -59,7 +59,7 @@ class Waiter(msgspec.Struct, frozen=True):
     """(label or baseline, JCT there) with the shortest JCT, None unless much shorter."""
 
 
-class Table(msgspec.Struct, frozen=True):
+class JobTable(msgspec.Struct, frozen=True):
     """Rows of text, each with its label. text: number of leading columns with words instead of numbers."""
 
     id: str
@@ -70,21 +70,21 @@ class Table(msgspec.Struct, frozen=True):
     text: int = 1
 
 
-class Who(msgspec.Struct, frozen=True):
+class JobSection(msgspec.Struct, frozen=True):
     """The section of jobs. jobs: count by label; reasons: (colour, reason, meaning); logged: all labels have a log."""
 
-    waiters: Mapping[str, Sequence[Waiter]]
+    waiters: Mapping[str, Sequence[WaitingJob]]
     jobs: Mapping[str, int]
     reasons: Sequence[tuple[str, str, str]]
     logged: bool
-    tables: Sequence[Table]
+    tables: Sequence[JobTable]
 
 
-def who(cells: Cells) -> Who:
+def job_section(cells: Cells) -> JobSection:
     """Contents of the section of jobs. Raises summary.MissingCell, InvalidInput for an unreadable log."""
     tables = (_gains(cells), _users(cells), _lost(cells))
     reasons = [(_tint(i), r.replace("_", " "), waits.MEANINGS[Reason(r)]) for i, r in enumerate(cells.reasons)]
-    return Who(
+    return JobSection(
         waiters={label: _waiters(cells, label) for label in cells.labels},
         jobs={label: len(cells.jobs[label, cells.seeds[0]]) for label in cells.labels},
         reasons=reasons,
@@ -97,7 +97,7 @@ def _tint(index: int) -> str:
     return f"var(--s{index % SERIES})"
 
 
-def _waiters(cells: Cells, label: str) -> list[Waiter]:
+def _waiters(cells: Cells, label: str) -> list[WaitingJob]:
     """Jobs with the longest delay by waiting: JCT less ideal JCT, for an unknown ideal the idle time."""
     jobs, tasks = cells.jobs[label, cells.seeds[0]], cells.tasks(label)
     shown = max(_LEAST, WAITERS // len(cells.labels))
@@ -114,11 +114,11 @@ def _waiters(cells: Cells, label: str) -> list[Waiter]:
     names = rows["job"].implode()
     stretches = cells.waits[label].filter(pl.col("job").is_in(names)) if label in cells.waits else None
     of_job = {} if stretches is None else stretches.partition_by("job", as_dict=True)
-    elsewhere = _elsewhere(cells, label, names)
+    elsewhere = _other_jcts(cells, label, names)
     return [_waiter(cells, row, of_job.get((row["job"],)), elsewhere) for row in rows.iter_rows(named=True)]
 
 
-def _elsewhere(cells: Cells, label: str, names: pl.Series) -> dict[str, dict[str, float]]:
+def _other_jcts(cells: Cells, label: str, names: pl.Series) -> dict[str, dict[str, float]]:
     """JCT (s) of the named jobs under the other labels and under the baselines."""
     seed = cells.seeds[0]
     others = {other: cells.jobs[other, seed] for other in contenders(cells.summary) if other != label}
@@ -132,7 +132,7 @@ def _elsewhere(cells: Cells, label: str, names: pl.Series) -> dict[str, dict[str
 
 def _waiter(
     cells: Cells, row: Mapping[str, Any], stretches: pl.DataFrame | None, elsewhere: Mapping[str, Mapping[str, float]]
-) -> Waiter:
+) -> WaitingJob:
     parts = [] if stretches is None else list(stretches.select("from_ms", "to_ms", "reason").iter_rows())
     sums: dict[str, int] = {}
     for start, end, reason in parts:
@@ -144,7 +144,7 @@ def _waiter(
     best = min(others, key=lambda name: others[name], default=None)
     own = row["jct_s"]
     sooner = best is not None and (own is None or others[best] < _SOONER * own)
-    return Waiter(
+    return WaitingJob(
         job=row["job"],
         about=" \u00b7 ".join(filter(None, (row["name"], row["user"], row["queue"]))),
         tasks=row["tasks"],
@@ -191,7 +191,7 @@ def _life(parts: Sequence[_Part], start: int, end: int, place: Mapping[str, int]
     return (f"linear-gradient(90deg,{','.join(stops)})" if parts else "none"), "; ".join(told) or "not known"
 
 
-def _gains(cells: Cells) -> Table | None:
+def _gains(cells: Cells) -> JobTable | None:
     """Jobs with the largest gains and losses compared with the baseline."""
     baseline, rows = cells.summary.baseline, []
     for compared in cells.summary.comparisons:
@@ -212,7 +212,7 @@ def _gains(cells: Cells) -> Table | None:
                 rows.append((label, (each["job"], how, *whose, str(each["seed"]), *jct, times(each["ratio"]))))
     if not rows:
         return None
-    return Table(
+    return JobTable(
         id="gains",
         title=f"Who gains and who loses against {baseline}",
         lead="The jobs whose JCT changes by the largest and by the smallest factor, over all seeds.",
@@ -222,7 +222,7 @@ def _gains(cells: Cells) -> Table | None:
     )
 
 
-def _users(cells: Cells) -> Table | None:
+def _users(cells: Cells) -> JobTable | None:
     rows, several, cut = [], False, 0
     for label in cells.labels:
         jobs = cells.jobs[label, cells.seeds[0]]
@@ -261,7 +261,7 @@ def _users(cells: Cells) -> Table | None:
         ]
     if not several:
         return None
-    return Table(
+    return JobTable(
         id="users",
         title="Users",
         lead="Share: of all the time that tasks held containers. Wait: to the first start; idle: in all."
@@ -271,7 +271,7 @@ def _users(cells: Cells) -> Table | None:
     )
 
 
-def _lost(cells: Cells) -> Table | None:
+def _lost(cells: Cells) -> JobTable | None:
     """Jobs with failed or preempted attempts."""
     rows = []
     for label in cells.labels:
@@ -295,7 +295,7 @@ def _lost(cells: Cells) -> Table | None:
         ]
     if not rows:
         return None
-    return Table(
+    return JobTable(
         id="lost",
         title="Failed tasks",
         lead="Attempts that ended with another code than 0, and what they had held until then; the "

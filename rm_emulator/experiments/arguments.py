@@ -69,7 +69,7 @@ def entries(given: Iterable[Any]) -> list[Any]:
     return [plain(each) if isinstance(each, Mapping) else {"kind": plain(each)} for each in given]
 
 
-def of_this_program(loaded: Loaded) -> list[type]:
+def local_classes(loaded: Loaded) -> list[type]:
     """Classes named by the scenario that another process would not find: from no package, no plug-in."""
     installed = {point.module.partition(".")[0] for point in entry_points(group=GROUP)}
     kinds: dict[type, None] = {}
@@ -85,7 +85,7 @@ def _is_found(cls: type, installed: Iterable[str]) -> bool:
     return package == "schedulers" or package.startswith("rm_emulator") or package in installed
 
 
-def jobs_for(jobs: int | None, local: Iterable[type]) -> int | None:
+def allowed_jobs(jobs: int | None, local: Iterable[type]) -> int | None:
     """How many processes there may be. Raises InvalidInput where several are asked for and cannot be."""
     names = [cls.__name__ for cls in local]
     if not names or jobs == 1:

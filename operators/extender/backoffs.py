@@ -19,8 +19,8 @@ LONGEST_MS: Final = 300_000
 Stage = tuple[str, int]
 
 
-class Setback(msgspec.Struct):
-    """A stage's setback."""
+class Backoff(msgspec.Struct):
+    """A stage's back-off."""
 
     rounds: int
     """How often in a row."""
@@ -35,11 +35,11 @@ class Setback(msgspec.Struct):
         return int(min(LONGEST_MS, FIRST_MS * 2 ** min(self.rounds - 1, 20)))
 
 
-class Setbacks:
-    """The setbacks of one term; a new leader begins anew. `withdraw` and `ask` tell the core of a stage."""
+class StageBackoffs:
+    """The back-offs of one term; a new leader begins anew. `withdraw` and `ask` tell the core of a stage."""
 
     def __init__(self, withdraw: Callable[[Stage], None], ask: Callable[[Stage], None]) -> None:
-        self._stages: dict[Stage, Setback] = {}
+        self._stages: dict[Stage, Backoff] = {}
         self._withdraw, self._ask = withdraw, ask
 
     def note(self, stage: Stage, why: str, *, placed: int, now: int) -> None:
@@ -49,9 +49,9 @@ class Setbacks:
         if known is not None and placed < known.until:
             known.why = why
             return
-        setback = Setback(known.rounds + 1 if known is not None else 1, 0, why)
-        setback.until = now + setback.wait_ms
-        self._stages[stage] = setback
+        backoff = Backoff(known.rounds + 1 if known is not None else 1, 0, why)
+        backoff.until = now + backoff.wait_ms
+        self._stages[stage] = backoff
         self._withdraw(stage)
 
     def resume(self, stage: Stage, now: int) -> None:
@@ -62,25 +62,25 @@ class Setbacks:
             known.until = min(known.until, now)
         self._ask(stage)
 
-    def over(self, stage: Stage) -> None:
+    def clear(self, stage: Stage) -> None:
         """A pod of the stage has started to run."""
         if self._stages.pop(stage, None) is not None:
             self._ask(stage)
 
     def ask_due(self, now: int) -> None:
         """Stages at the end of their wait may start again."""
-        for stage, setback in self._stages.items():
-            if setback.until <= now:
+        for stage, backoff in self._stages.items():
+            if backoff.until <= now:
                 self._ask(stage)
 
-    def of(self, job: str, now: int) -> Iterator[Setback]:
+    def of(self, job: str, now: int) -> Iterator[Backoff]:
         """The job's stages still waiting."""
-        return (s for (owner, _), s in self._stages.items() if owner == job and s.until > now)
+        return (backoff for (owner, _), backoff in self._stages.items() if owner == job and backoff.until > now)
 
     def jobs(self, now: int) -> Iterator[str]:
         """Jobs with a waiting stage; a job may come more than once."""
-        return (job for (job, _), setback in self._stages.items() if setback.until > now)
+        return (job for (job, _), backoff in self._stages.items() if backoff.until > now)
 
     def forget(self, jobs: Callable[[str], bool]) -> None:
-        """Drop the setbacks of jobs no longer there."""
-        self._stages = {stage: setback for stage, setback in self._stages.items() if jobs(stage[0])}
+        """Drop the back-offs of jobs no longer there."""
+        self._stages = {stage: backoff for stage, backoff in self._stages.items() if jobs(stage[0])}

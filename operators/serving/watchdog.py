@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-class Turns:
+class LoopWatchdog:
     """When each loop last turned, while there are any. A turn may take `within_s`; `clock` gives monotonic seconds."""
 
     def __init__(self, within_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -17,7 +17,7 @@ class Turns:
         """Loops running from now on."""
         self._last = dict.fromkeys(loops, self._clock())
 
-    def turned(self, loop: str) -> None:
+    def note_turn(self, loop: str) -> None:
         """The loop has just turned."""
         self._last[loop] = self._clock()
 

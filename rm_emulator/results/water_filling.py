@@ -33,14 +33,14 @@ _NEVER: Final = 1e9
 _BATCH: Final = 8192
 
 
-class Shared(msgspec.Struct, frozen=True, kw_only=True):
+class SharedQueue(msgspec.Struct, frozen=True, kw_only=True):
     """A queue of the tree; guaranteed and most: fractions of each resource, None where there is no such limit."""
 
     name: str
     weight: float = 1.0
     parent: str = ""
     guaranteed: tuple[float, ...] | None = None
-    most: tuple[float, ...] | None = None
+    limit: tuple[float, ...] | None = None
 
 
 class _Groups:
@@ -61,16 +61,16 @@ class _Groups:
         return some
 
 
-class Tree:
+class SharingTree:
     """Queues, and the leaves with demands in the order of `leaves`.
 
     A leaf missing among the queues lies below the root with weight 1.
     """
 
-    def __init__(self, queues: Iterable[Shared], leaves: Sequence[str], resources: int) -> None:
+    def __init__(self, queues: Iterable[SharedQueue], leaves: Sequence[str], resources: int) -> None:
         known = {queue.name: queue for queue in queues}
         for name in leaves:
-            known.setdefault(name, Shared(name=name))
+            known.setdefault(name, SharedQueue(name=name))
         self.queues, self.leaves, self.resources = known, tuple(leaves), resources
         names = list(known)
         self._index = {name: 1 + i for i, name in enumerate(names)}
@@ -79,7 +79,7 @@ class Tree:
         self._above = np.zeros((1 + len(names), len(leaves)), dtype=bool)  # which leaves lie at or below a queue
         self._above[0] = True
         for column, leaf in enumerate(leaves):
-            for name in self._way(leaf):
+            for name in self._ancestry(leaf):
                 self._above[self._index[name], column] = True
         self._families = self._make_families()
         self._populated = np.flatnonzero(self._above.any(axis=1))
@@ -89,13 +89,13 @@ class Tree:
         bounds += [
             (self._index[name], most)
             for name in names
-            if (most := known[name].most) is not None and self._above[self._index[name]].any()
+            if (most := known[name].limit) is not None and self._above[self._index[name]].any()
         ]
         self._bounded = self._above[[row for row, _ in bounds]]
         self._bounds = _Groups(self._bounded)
         self._bound = np.array([limit for _, limit in bounds], dtype=np.float64)
 
-    def _way(self, name: str) -> list[str]:
+    def _ancestry(self, name: str) -> list[str]:
         """The queue and all queues above; a missing parent and a cycle end the way."""
         way: list[str] = []
         while name in self.queues and name not in way:
@@ -107,7 +107,7 @@ class Tree:
         """Each queue with its children, of children only those with leaves; parents first."""
         below: dict[int, list[int]] = {}
         for name, row in self._index.items():
-            way = self._way(name)
+            way = self._ancestry(name)
             if self._above[row].any():
                 below.setdefault(self._index[way[1]] if len(way) > 1 else 0, []).append(row)
         families, todo = [], [0]
@@ -212,8 +212,8 @@ class Tree:
         name = "new"
         while name in self.queues:
             name += "+"
-        queues = [*self.queues.values(), Shared(name=name, weight=weight)]
-        bigger = Tree(queues, [*self.leaves, name], self.resources)
+        queues = [*self.queues.values(), SharedQueue(name=name, weight=weight)]
+        bigger = SharingTree(queues, [*self.leaves, name], self.resources)
         asked = np.concatenate([demand, np.ones((1, self.resources))])
         return float(bigger.fill(asked[None])[0, -1])
 
@@ -249,7 +249,7 @@ def uses_of_queues(policy: Mapping[str, Any]) -> Collection[str]:
 
 def scenario_tree(
     queues: Iterable[Mapping[str, Any]], capacity: Mapping[str, int], leaves: Sequence[str]
-) -> tuple[Tree, tuple[str, ...]]:
+) -> tuple[SharingTree, tuple[str, ...]]:
     """The tree of a scenario's queues, and its resources: all resources with capacity in the cluster.
 
     queues: plain data; capacity: of the whole cluster; leaves: queues with jobs.
@@ -261,24 +261,24 @@ def scenario_tree(
         return None if limit is None else tuple(limit[r] for r in at)
 
     shared = [
-        msgspec.structs.replace(queue, guaranteed=only(queue.guaranteed), most=only(queue.most))
+        msgspec.structs.replace(queue, guaranteed=only(queue.guaranteed), limit=only(queue.limit))
         for queue in shared_queues(queues, list(capacity), list(capacity.values()))
     ]
-    return Tree(shared, leaves, len(names)), names
+    return SharingTree(shared, leaves, len(names)), names
 
 
 def shared_queues(
     queues: Iterable[Mapping[str, Any]], resources: Sequence[str], capacity: Sequence[int]
-) -> list[Shared]:
+) -> list[SharedQueue]:
     """A scenario's queues as plain data, with their limits as fractions of the cluster's capacity."""
     kinds = Resources(tuple(resources))
     return [
-        Shared(
+        SharedQueue(
             name=str(queue["name"]),
             weight=float(queue.get("weight", 1.0)),
             parent=str(queue.get("parent") or ""),
             guaranteed=_fractions(queue.get("guaranteed"), kinds, capacity, 0),
-            most=_fractions(queue.get("max"), kinds, capacity, UNLIMITED),
+            limit=_fractions(queue.get("max"), kinds, capacity, UNLIMITED),
         )
         for queue in queues
         if "name" in queue

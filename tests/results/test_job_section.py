@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rm_emulator
-from rm_emulator.results import contest, report, who
+from rm_emulator.results import contest, job_section, report
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.summary import read_summary
 
@@ -22,7 +22,7 @@ def hello(tmp_path_factory):
 
 
 def named(out, spec=None):
-    return who.who(Cells(out, read_summary(out), spec or {}))
+    return job_section.job_section(Cells(out, read_summary(out), spec or {}))
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def test_lost_attempts_are_counted_by_job(hello, tmp_path):
 
 
 def test_the_list_is_capped_over_all_labels(hello, monkeypatch):
-    monkeypatch.setattr(who, "WAITERS", 3)
-    monkeypatch.setattr(who, "_LEAST", 1)
+    monkeypatch.setattr(job_section, "WAITERS", 3)
+    monkeypatch.setattr(job_section, "_LEAST", 1)
     told = named(hello)
     assert [len(rows) for rows in told.waiters.values()] == [1, 1, 1]
     assert told.jobs["fifo"] == 3
@@ -91,8 +91,8 @@ def test_the_list_is_capped_over_all_labels(hello, monkeypatch):
 
 def test_a_bar_of_many_stretches_is_joined_from_the_shortest():
     parts = [(i * 10, i * 10 + (1 if i == 3 else 10), "a" if i % 2 else "b") for i in range(30)]
-    joined = who._joined(parts)
-    assert len(joined) == who._STRETCHES
+    joined = job_section._joined(parts)
+    assert len(joined) == job_section._STRETCHES
     assert (joined[0][0], joined[-1][1]) == (0, 300)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from operators.extender.decisions import DOUBTFUL_MS
-from operators.extender.setbacks import FIRST_MS, LONGEST_MS, Setbacks
-from operators.extender.status import why
+from operators.extender.backoffs import FIRST_MS, LONGEST_MS, StageBackoffs
+from operators.extender.driver import DOUBTFUL_MS
+from operators.extender.status import wait_report
 from schedulers.objects.pod import Pod
 from tests.kubernetes.world import World, stage
 
@@ -21,7 +21,7 @@ class Core:
 
     def __init__(self) -> None:
         self.told: list[str] = []
-        self.setbacks = Setbacks(lambda stage: self.told.append("withdraw"), lambda stage: self.told.append("ask"))
+        self.setbacks = StageBackoffs(lambda stage: self.told.append("withdraw"), lambda stage: self.told.append("ask"))
 
     def note(self, *, placed: int, now: int) -> int:
         """Returns how long the stage waits, in ms."""
@@ -50,7 +50,7 @@ def test_a_stage_is_asked_for_again_when_its_time_has_come_and_begins_anew_when_
     core.setbacks.ask_due(1000 + FIRST_MS - 1)
     assert core.told == ["withdraw"]
     core.setbacks.ask_due(1000 + FIRST_MS)
-    core.setbacks.over(STAGE)
+    core.setbacks.clear(STAGE)
     assert core.told == ["withdraw", "ask", "ask"]
     assert core.note(placed=9000, now=9000) == FIRST_MS
 
@@ -104,7 +104,7 @@ def test_the_job_waits_and_says_so_in_kube_schedulers_words() -> None:
     world.brain.cycle()
     assert held(world) == 0
     (entry,) = world.brain.jobs
-    said = why(world.brain, entry)
+    said = wait_report(world.brain, entry)
     assert said is not None
     assert said.message.startswith(f"pod {pod.metadata.name}: Unschedulable: {NO_VOLUME}; try 2 comes in 1 s or sooner")
 
@@ -167,7 +167,7 @@ def test_a_task_that_a_kubelet_has_refused_is_placed_anew_after_a_while() -> Non
     world.brain.cycle()
     assert held(world) == 0
     (entry,) = world.brain.jobs
-    said = why(world.brain, entry)
+    said = wait_report(world.brain, entry)
     assert said is not None
     assert said.message.startswith(f"node n0 refused pod {pod.metadata.name}: OutOfcpu: not here")
     later(world, FIRST_MS)

@@ -42,13 +42,16 @@ def first_container(scheduler: int) -> int:
     return (scheduler << _BITS) + 1
 
 
-def assigned(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker]) -> dict[str, int]:
+def assign_jobs(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker]) -> dict[str, int]:
     """Each job's scheduler, by number: the first that takes the job; equal schedulers take jobs in turn.
 
     Raises ValueError for a job without a scheduler.
     """
     # Schedulers with the same choice share their jobs by turns; think times and policies may differ.
-    alike = {each.jobs: [n for n, other in enumerate(schedulers) if other.jobs == each.jobs] for each in schedulers}
+    alike = {
+        each.selector: [n for n, other in enumerate(schedulers) if other.selector == each.selector]
+        for each in schedulers
+    }
     counts = dict.fromkeys(alike, 0)
     found: dict[str, int] = {}
     for source in jobs:
@@ -64,38 +67,38 @@ def assigned(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker]) -> dict
     return found
 
 
-def group(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker], number: int) -> list[str]:
-    """The jobs of all schedulers that choose jobs as scheduler `number` does. Raises ValueError as `assigned`."""
-    alike = {n for n, other in enumerate(schedulers) if other.jobs == schedulers[number].jobs}
-    return [job for job, of in assigned(jobs, schedulers).items() if of in alike]
+def peer_jobs(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker], number: int) -> list[str]:
+    """The jobs of all schedulers that choose jobs as scheduler `number` does. Raises ValueError as `assign_jobs`."""
+    alike = {n for n, other in enumerate(schedulers) if other.selector == schedulers[number].selector}
+    return [job for job, of in assign_jobs(jobs, schedulers).items() if of in alike]
 
 
-class _Held(Mapping[int, ContainerState]):
+class _AllContainers(Mapping[int, ContainerState]):
     """The containers of all schedulers by number."""
 
     def __init__(self, schedulers: Sequence[Scheduler]) -> None:
-        self._of = [scheduler.state.containers for scheduler in schedulers]
+        self._by_scheduler = [scheduler.state.containers for scheduler in schedulers]
 
     def __getitem__(self, number: int) -> ContainerState:
-        return self._of[number >> _BITS][number]
+        return self._by_scheduler[number >> _BITS][number]
 
     def __iter__(self) -> Iterator[int]:
-        return (number for each in self._of for number in each)
+        return (number for each in self._by_scheduler for number in each)
 
     def __len__(self) -> int:
-        return sum(map(len, self._of))
+        return sum(map(len, self._by_scheduler))
 
 
-class Several(Control):
+class MultipleSchedulers(Control):
     """Several schedulers with think times, each with jobs of its own, told apart by number."""
 
-    def __init__(self, schedulers: Sequence[Scheduler], of: Mapping[str, int]) -> None:
+    def __init__(self, schedulers: Sequence[Scheduler], scheduler_of: Mapping[str, int]) -> None:
         super().__init__([scheduler.state for scheduler in schedulers])
         self.schedulers = list(schedulers)
         """With container numbers from `first_container` on."""
-        self.of = of
+        self.scheduler_of = scheduler_of
         """Each job's scheduler."""
-        self.held = _Held(schedulers)
+        self.containers = _AllContainers(schedulers)
         self.queues: list[Collection[str]] = [state.waiting for state in self._states]
         """Each scheduler's jobs with tasks to be placed, kept up to date."""
         self.plans = any(ability(scheduler.policy, Plans) for scheduler in schedulers)
@@ -112,17 +115,17 @@ class Several(Control):
                 return []
             return self.schedulers[number].handle(event)
         if isinstance(event, JobSubmitted):
-            return self.schedulers[self.of[event.job.id]].handle(event)
+            return self.schedulers[self.scheduler_of[event.job.id]].handle(event)
         if isinstance(event, _OF_JOBS):
-            return self.schedulers[self.of[event.job]].handle(event)
+            return self.schedulers[self.scheduler_of[event.job]].handle(event)
         return [decision for scheduler in self.schedulers for decision in scheduler.handle(event)]
 
     def explain(self, job: str) -> Explanation:
         """Why a live job waits, by its own scheduler."""
-        return self.schedulers[self.of[job]].explain(job)
+        return self.schedulers[self.scheduler_of[job]].explain(job)
 
     def _state_of(self, job: str) -> ClusterState:
-        return self._states[self.of[job]]
+        return self._states[self.scheduler_of[job]]
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """Jobs planned since the last call, of all schedulers."""
@@ -147,7 +150,7 @@ class Several(Control):
         state = self._states[number]
         return dominant_share(state.used, state.capacity)
 
-    def show(self, number: int, at: int, free: Iterable[tuple[str, Sequence[int]]]) -> None:
+    def set_foreign_use(self, number: int, at: int, free: Iterable[tuple[str, Sequence[int]]]) -> None:
         """Tell the scheduler the use by others on these nodes, so that its view of free room is `free`."""
         # One fact for all nodes of a look, as a scheduler copies the cluster at once.
         state, seen = self._states[number], dict[str, Vector | None]()

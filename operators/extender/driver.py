@@ -9,10 +9,10 @@ import structlog
 
 from operators import metrics
 from operators.cache.cache import Cache
+from operators.extender.backoffs import Stage, StageBackoffs
 from operators.extender.jobs import Jobs
 from operators.extender.ledger import Ledger, Task, runtime_ms
-from operators.extender.releases import Releases
-from operators.extender.setbacks import Setbacks, Stage
+from operators.extender.releases import ReleaseWriter
 from schedulers.core.decisions import Decision, Hold, Place
 from schedulers.core.events import (
     ContainerAdopted,
@@ -35,19 +35,19 @@ log = structlog.get_logger()
 DOUBTFUL_MS: Final = 5_000
 
 
-class Decisions:
-    """The core, told of facts, with the ledger and the outbox for its decisions.
+class CoreDriver:
+    """The core, told of facts, with the ledger and the writer of releases for its decisions.
 
     `clock` is the wall clock in ms; after `expire_ms` without its pod a grant is given up.
     """
 
     def __init__(
-        self, scheduler: Scheduler, cache: Cache, outbox: Releases, *, clock: Callable[[], int], expire_ms: int
+        self, scheduler: Scheduler, cache: Cache, releases: ReleaseWriter, *, clock: Callable[[], int], expire_ms: int
     ) -> None:
-        self.scheduler, self.cache, self.outbox = scheduler, cache, outbox
+        self.scheduler, self.cache, self.releases = scheduler, cache, releases
         self.resources = Resources(scheduler.config.resources)
         self.ledger, self.jobs = Ledger(), Jobs()
-        self.setbacks = Setbacks(self._withdraw, self._ask)
+        self.backoffs = StageBackoffs(self._withdraw, self._ask)
         self.dirty = False
         """Whether a fact was told since the last cycle."""
         self._due: int | None = None
@@ -125,7 +125,7 @@ class Decisions:
                 self.ledger.assign(place.container, pod.metadata.uid)
                 members.append((pod, self._narrow(pod, place.node)))
         plan = {str(place.task): place.node for place in places}
-        self.outbox.release_gang(entry.key, entry.job.stages[stage].name, members, plan)
+        self.releases.release_gang(entry.key, entry.job.stages[stage].name, members, plan)
 
     def _waiting_pod(self, task: Task) -> Pod | None:
         """The task's pod, if there and still waiting."""
@@ -143,9 +143,9 @@ class Decisions:
     def release(self, pod: Pod, node: str) -> None:
         """Open the gate, or wake kube-scheduler for a pod that has none."""
         if pod.is_gated:
-            self.outbox.release(pod, self._narrow(pod, node))
+            self.releases.release(pod, self._narrow(pod, node))
         else:
-            self.outbox.wake(pod, node)
+            self.releases.wake(pod, node)
 
     def _narrow(self, pod: Pod, node: str) -> str | None:
         """Narrowing is one-way: only our own pods, and only if the core knows all their constraints."""
@@ -186,24 +186,24 @@ class Decisions:
         if stage[0] in self.scheduler.state.jobs:
             self.tell(StageWithdrawn(self.now(), *stage))
 
-    def set_back(self, task: Task, placed: int, why: str) -> None:
+    def back_off(self, task: Task, placed: int, why: str) -> None:
         """A pod of the task could not start where placed at time `placed`: the stage waits for a while."""
-        self.setbacks.note((task.job, task.stage), why, placed=placed, now=self.now())
+        self.backoffs.note((task.job, task.stage), why, placed=placed, now=self.now())
         entry = self.jobs.get(task.job)
         if entry is not None:
-            self.jobs.stirred[entry.id] = None
+            self.jobs.to_report[entry.id] = None
 
     def give_up(self, container: int) -> None:
         """A grant comes to nothing: nothing has started on it."""
         uid = self.ledger.containers.get(container)
         if uid is not None:
-            self.outbox.given_up(uid)
+            self.releases.stop_waiting(uid)
         self.ledger.free(container)
         self.tell(ContainerExpired(self.now(), container))
 
     def adopt(self, task: Task, pod: Pod, node: str) -> ContainerState | None:
         """A pod placed by somebody else: an earlier leader, or a user's own hand."""
-        self.setbacks.resume((task.job, task.stage), self.now())
+        self.backoffs.resume((task.job, task.stage), self.now())
         # The number is known in advance: the fact names the container that the core is about to make.
         number = self.scheduler.state.next_container
         self.tell(ContainerAdopted(self.now(), number, node, task.job, task.stage, task.number))
@@ -220,8 +220,8 @@ class Decisions:
         """
         now, heard = self.now(), self.cache.heard_ms() or 0
         # Forgotten first: a stage of a job that is gone must not be asked for.
-        self.setbacks.forget(self.scheduler.state.jobs.__contains__)
-        self.setbacks.ask_due(now)
+        self.backoffs.forget(self.scheduler.state.jobs.__contains__)
+        self.backoffs.ask_due(now)
         state = self.scheduler.state
         for number, uid in list(self.ledger.containers.items()):
             container = state.containers.get(number)
@@ -235,9 +235,9 @@ class Decisions:
 
     def _expire(self, container: ContainerState, pod: Pod | None, waited_ms: int) -> None:
         if pod is not None:
-            if self.outbox.is_pending(pod.metadata.uid):
+            if self.releases.is_pending(pod.metadata.uid):
                 return  # others go before it, or the API server is slow or away; its patch still comes
-            released = self.outbox.waited_ms(pod.metadata.uid)
+            released = self.releases.waited_ms(pod.metadata.uid)
             # Room in the window may have come long after the grant: kube-scheduler's time begins with the release.
             waited_ms = waited_ms if released is None else min(waited_ms, released)
         # A narrowed pod has no other node, so a verdict is no reason for haste.
@@ -251,6 +251,8 @@ class Decisions:
             self.give_up(container.id)
             if not pod.is_gated:
                 why = pod.verdict or f"kube-scheduler has not bound it for {self._expire_ms // 1000} s"
-                self.set_back(Task(container.job, container.stage, container.task), container.granted, why)
+                self.back_off(Task(container.job, container.stage, container.task), container.granted, why)
         else:
-            self.outbox.given_up(pod.metadata.uid)  # a narrowed pod is bound there or nowhere: others need not wait
+            self.releases.stop_waiting(
+                pod.metadata.uid
+            )  # a narrowed pod is bound there or nowhere: others need not wait
