@@ -84,7 +84,7 @@ _FRACTIONS: Final = ("right queue", "in time", "busiest")
 def figures(summary: Summary) -> list[Figure]:
     """The columns of a comparison, without columns empty for all labels; the headline's figure comes first."""
     columns, first = [], expect.keys(summary.headline)
-    headings = {path: heading for heading, _, path in _FIGURES}
+    headings: dict[tuple[str, ...], str] = {path: heading for heading, _, path in _FIGURES}
     listed = [(headings.get(first, figure_name(summary.headline)), 0, first)]
     listed += [(heading, max(rank, 2), path) for heading, rank, path in _FIGURES if path != first]
     for heading, rank, path in listed if summary.headline != USUAL else _FIGURES:
