@@ -362,7 +362,7 @@ def test_one_policy_is_told_in_full(command: Callable[..., Any]) -> None:
     assert said.startswith("capped_sjf  As `sjf_cp`, but a job is served first only up to")
     assert "Jobs without an estimate come last and" in said
     assert "SJF-CP of Decima (SIGCOMM'19)" in said
-    assert "    containers = 8.0  (number) containers that a job of 500 s" in said
+    assert "    containers = 8.0  (number) number of containers up to which a job with 500 s" in said
     assert "    - {kind: capped_sjf, predictor: {kind: slearn}, containers: 8.0, growth: 0.75, length: task}\n" in said
     assert "sjf_cp  " not in said
 
