@@ -13,7 +13,7 @@ from schedulers.core.policy import ClusterView, Triggers, policies
 from schedulers.core.resources import Vector
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.locality import LocalityDelay
-from schedulers.yarn.policy import Units, YarnPolicy
+from schedulers.yarn.policy import Size, Units, YarnPolicy
 from schedulers.yarn.preemption import MonitorConfig
 from schedulers.yarn.queues import QueueConfig
 from schedulers.yarn.tree import ROUNDING, Branch, fraction, parts, tree, unknown
@@ -77,13 +77,13 @@ class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
             Fraction, msgspec.Meta(description="part of a queue that application masters may hold")
         ] = 0.1
         minimum_allocation: Annotated[
-            tuple[int, ...] | None,
+            Size | None,
             msgspec.Meta(
                 description="[MB, vcores] of the smallest container, and their step; none: sizes as asked for"
             ),
         ] = None
         maximum_allocation: Annotated[
-            tuple[int, ...] | None, msgspec.Meta(description="[MB, vcores] of the largest container")
+            Size | None, msgspec.Meta(description="[MB, vcores] of the largest container")
         ] = None
         calculator: Annotated[
             Literal["dominant", "default"], msgspec.Meta(description="default: memory alone counts")
