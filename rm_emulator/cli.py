@@ -167,7 +167,8 @@ def run(
     failed = [outcome for outcome in finished.summary.expect if not outcome.holds]
     for outcome in failed:
         at = f" at {show_point(outcome.sweep)}" if outcome.sweep else ""
-        _report(f"expectation failed{at}: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
+        figures = outcome.why or f"{_figure(outcome.left)} against {_figure(outcome.right)}"
+        _report(f"expectation failed{at}: {outcome.text} ({figures})")
     raise typer.Exit(1 if failed else 0)
 
 
