@@ -19,12 +19,16 @@ def end(command: Callable[[], object]) -> NoReturn:
     A bug keeps its traceback.
     """
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # until now nothing could be interrupted half-way
     _keep_stdout()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows ASCII only still gets the figures
     try:
         command()
+    except KeyboardInterrupt:
+        sys.exit(130)
     except UserError as error:
         sys.stderr.write("".join(f"{line}\n" for line in error.lines))
         sys.exit(2)
