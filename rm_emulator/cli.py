@@ -44,6 +44,15 @@ def _loaded(files: list[Path] | None) -> list[str]:
     return load_plugins(files or ())
 
 
+def _place(text: str) -> Path:
+    """The value of `--out`: to a Path no name at all is the current folder."""
+    if text.strip():
+        return Path(text)
+    from rm_emulator.issues import InvalidInput
+
+    raise InvalidInput(f"--out: '{text}' is no name of a file or folder (. is the current folder)")
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 #: From this part of what tasks hold on, launching them is warned of.
 LAUNCHES: Final = 0.2
@@ -122,7 +131,9 @@ def _checked(
 @app.command()
 def run(
     scenario: ScenarioFile,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run directory (default: out/NAME).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", parser=_place, help="Run directory (default: out/NAME).")
+    ] = None,
     seeds: Seeds = None,
     set_: Set = None,
     jobs: Annotated[
@@ -445,7 +456,9 @@ def snapshot(
     context: Annotated[
         str | None, typer.Option("--context", help="Which of its contexts (default: the current).")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of printing.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", parser=_place, help="Write there instead of printing.")
+    ] = None,
     kubectl: Annotated[str, typer.Option("--kubectl", metavar="PROGRAM", help="The kubectl to use.")] = "kubectl",
     quiet: Quiet = False,
 ) -> None:
@@ -526,7 +539,8 @@ def train(
         typer.Argument(metavar="decima|distilled|lachesis|CONFIG.yaml", help="A packaged configuration, or a file."),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the training run (default: out/train/NAME).")
+        Path | None,
+        typer.Option("--out", metavar="DIR", parser=_place, help="Folder of the run (default: out/train/NAME)."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes that play (default: one a core).")

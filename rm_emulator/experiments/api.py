@@ -222,6 +222,8 @@ def run(
     Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and
     `rm_emulator.experiments.api.CellsFailed` when cells could not be computed.
     """
+    if out == "":  # which is the current folder to a Path
+        raise InvalidInput([Issue("out=''", "no name of a folder ('.' is the current folder)")])
     files = load_plugins(plugins)
     loaded = load_scenario(
         given.plain(scenario) if isinstance(scenario, Mapping) else scenario,

@@ -180,6 +180,10 @@ class RunDirectory:
         """Raise InvalidInput for a foreign file under a name of ours, or inside a folder of ours."""
         if self.path.exists() and not self.path.is_dir():
             raise InvalidInput([Issue(str(self.path), f"is a file: expected a folder for {self._words.out}")])
+        for above in self.path.resolve().parents:
+            if (above / _WRITTEN).is_file():  # whose next run would take our files for strangers
+                message = f"lies inside the run directory {above}: choose another {self._words.out}"
+                raise InvalidInput([Issue(str(self.path), message)])
         if not (self.path / _WRITTEN).is_file():
             names = [name for name in (*_FILES, *_FOLDERS) if os.path.lexists(self.path / name)]
             names += [_PARTIAL] if any((self.path / _PARTIAL).glob("*")) else []

@@ -24,7 +24,6 @@ from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, Service, Stage
 from schedulers.core.resources import Resources
 
-
 #: Of all jobs together; a million jobs are drawn in some ten seconds.
 MAX_JOBS: Final = 1_000_000
 MAX_TASKS: Final = 100_000_000

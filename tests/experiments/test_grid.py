@@ -189,6 +189,17 @@ def test_a_file_as_run_directory_is_refused(tiny: Tiny, tmp_path: Path) -> None:
         grid.run(tiny(), tmp_path / "tiny.yaml", jobs=1)
 
 
+@pytest.mark.parametrize("inside", ["another", "runs/fifo/3", "runs/../deep/er"])
+def test_a_folder_inside_a_run_directory_is_refused_and_nothing_is_written(
+    tiny: Tiny, tmp_path: Path, inside: str
+) -> None:
+    grid.run(tiny("spec.seeds=1"), tmp_path / "out", jobs=1)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InvalidInput, match="lies inside the run directory"):
+        grid.run(tiny("spec.seeds=1"), tmp_path / "out" / inside, jobs=1)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_two_runs_do_not_write_into_one_directory(tiny: Tiny, tmp_path: Path) -> None:
     loaded = tiny()
     scenario = grid.resolved(loaded)
