@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from rm_emulator import completion
-from rm_emulator.program import as_json, end
+from rm_emulator.program import as_json, end, prints_apart
 
 if TYPE_CHECKING:
     from rm_emulator.results.figures import Summary
@@ -123,9 +123,10 @@ def _checked(
     from rm_emulator.scenario.check import check as check_scenario
     from rm_emulator.scenario.load import load
 
-    loaded = load(source, overrides=changes or (), seeds=seeds)
-    _note(loaded.notes, quiet=not notes)
-    return loaded, check_scenario(loaded)
+    with prints_apart():
+        loaded = load(source, overrides=changes or (), seeds=seeds)
+        _note(loaded.notes, quiet=not notes)
+        return loaded, check_scenario(loaded)
 
 
 @app.command()
@@ -153,15 +154,16 @@ def run(
     files = [str(file) for file in plugin or ()]
     where = out or Path("out") / loaded.scenario.metadata.name
     try:
-        finished = grid.run(
-            loaded,
-            where,
-            built=built,
-            jobs=jobs,
-            plugins=files,
-            overwrite=overwrite,
-            display=None if quiet else progress.display(),
-        )
+        with prints_apart():
+            finished = grid.run(
+                loaded,
+                where,
+                built=built,
+                jobs=jobs,
+                plugins=files,
+                overwrite=overwrite,
+                display=None if quiet else progress.display(),
+            )
     except KeyboardInterrupt:
         kept = len(stored_cells(where))
         _report(f"interrupted: {kept} finished runs are kept in {where}; the same command computes what is missing")
@@ -361,7 +363,8 @@ def describe(
     from rm_emulator.workload import formats
 
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
-        trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
+        with prints_apart():
+            trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
         description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
         return
     from rm_emulator.issues import show_point
@@ -404,7 +407,8 @@ def convert(
         return
     mapping = mapping_of(map_ or (), map_file)
     options = formats.settings(format_, option or (), skip_bad_rows=skip_bad_rows, mapping=mapping)
-    trace = formats.convert(format_, source, output, options, overwrite=overwrite)
+    with prints_apart():
+        trace = formats.convert(format_, source, output, options, overwrite=overwrite)
     typer.echo(f"{output}: {len(trace.workload.jobs):,} jobs, {trace.workload.tasks:,} tasks")
     _note([f"note: {note}" for note in trace.notes], quiet=quiet)
     if map_:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -47,6 +48,11 @@ def _keep_stdout() -> None:
     ours = os.dup(sys.stdout.fileno())
     os.dup2(sys.__stderr__.fileno(), sys.stdout.fileno())
     sys.stdout = os.fdopen(ours, "w", 1 if line_by_line else -1, encoding)
+
+
+def prints_apart() -> contextlib.AbstractContextManager[object]:
+    """Whatever a plug-in prints meanwhile goes to standard error: standard output is for results."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def cause(error: BaseException) -> str:

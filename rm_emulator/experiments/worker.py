@@ -19,6 +19,7 @@ def main(descriptor: int) -> None:
     from rm_emulator.experiments.baselines import compute
     from rm_emulator.program import cause
 
+    sys.stdout = sys.stderr  # what a plug-in prints; what C libraries print ends in the parent's choice, nowhere
     pipe: Connection[Any, Any] = Connection(descriptor)
     while True:
         try:
