@@ -134,9 +134,16 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "plugins": hashes(cell.plugins),
         "workload": {"name": built.workload.name, "source": built.workload.source, "notes": list(built.notes)},
     }
+    complete(directory, counters)
+    return counters
+
+
+def complete(directory: Path, counters: dict[str, Any]) -> None:
+    """Write cell.json: the counters and, so that damage is found, the sha256 of each of the cell's other files."""
+    files = hashes(path for path in sorted(directory.iterdir()) if path.is_file())
+    counters["files"] = {Path(path).name: sha256 for path, sha256 in files.items()}
     # Last, as only a cell with this file counts as complete.
     write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
-    return counters
 
 
 def _status(simulation: Simulation) -> Status:

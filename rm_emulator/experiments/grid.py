@@ -18,7 +18,7 @@ import msgspec
 
 from rm_emulator.experiments import metadata, pool
 from rm_emulator.experiments.cell import Cell, Status
-from rm_emulator.experiments.directory import COMMAND, RunDirectory, Words
+from rm_emulator.experiments.directory import COMMAND, RunDirectory, Words, damaged
 from rm_emulator.experiments.progress import Display
 from rm_emulator.files import write_file
 from rm_emulator.results.figures import Summary
@@ -218,6 +218,9 @@ def run(
         done = directory.done()
         missing = [cell for cell in grid if cell not in done]
         work = _Work(directory, missing, display or Display())
+        for cell in missing:
+            if name := damaged(directory.cell(cell)):
+                work.display.again(cell, name)
         work.display.begin(grid, done)
         try:
             pool.run_cells(work.places, jobs or _processes(missing, built), work)

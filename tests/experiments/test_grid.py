@@ -16,6 +16,7 @@ import pytest
 
 from rm_emulator.experiments import cell as cell_module
 from rm_emulator.experiments import grid
+from rm_emulator.experiments.progress import Lines
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results.figures import MACHINE_FIGURES, Summary
 from rm_emulator.results.replay import event_log
@@ -105,6 +106,26 @@ def test_a_missing_cell_is_computed(tiny: Tiny, tmp_path: Path) -> None:
     (tmp_path / "out" / "runs" / "fair" / "2").rename(tmp_path / "gone")
     again = grid.run(tiny(), tmp_path / "out", jobs=1)
     assert (again.computed, again.reused) == (1, 3)
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "jobs.parquet", "trace.json"])
+def test_a_damaged_cell_is_computed_again_and_named(
+    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    grid.run(tiny(), tmp_path / "out", jobs=1)
+    file = tmp_path / "out/runs/fair/2" / name
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    again = grid.run(tiny(), tmp_path / "out", jobs=1, display=Lines())
+    assert (again.computed, again.reused) == (1, 3)
+    assert file.read_bytes() == whole
+    assert f"fair seed 2 runs again: {name} is not as its run left it" in capsys.readouterr().err
+
+
+def test_a_cell_without_its_log_is_not_computed_again(tiny: Tiny, tmp_path: Path) -> None:
+    grid.run(tiny(), tmp_path / "out", jobs=1)
+    (tmp_path / "out/runs/fair/2/events.jsonl").unlink()
+    assert grid.run(tiny(), tmp_path / "out", jobs=1).computed == 0
 
 
 def test_more_seeds_add_to_what_is_there(tiny: Tiny, tmp_path: Path) -> None:
