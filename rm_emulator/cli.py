@@ -233,6 +233,7 @@ def check(
     from rm_emulator.experiments.grid import resolved
     from rm_emulator.issues import show_point
     from rm_emulator.results.filling import unused_settings
+    from rm_emulator.scenario import without_effect
     from rm_emulator.scenario.workload import launches, offered
 
     loaded, built = _checked(scenario, seeds, set_)
@@ -246,7 +247,8 @@ def check(
     load, resource = offered(loaded.scenario, built)
     shown = "" if load is None or resource is None else f", load {load:.2f} of {resource}"
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload}){shown}")
-    notes = [f"note: {note}" for note in (*built.notes, *unused_settings(resolved(loaded)["spec"]))]
+    unused = (*unused_settings(resolved(loaded)["spec"]), *without_effect.notes(loaded, built.workload))
+    notes = [f"note: {note}" for note in (*built.notes, *unused)]
     part = launches(loaded.scenario, built)
     if load is not None and part is not None and part > LAUNCHES:
         notes.append(
@@ -564,6 +566,8 @@ def train(
     if read.method == "distillation":
         from rm_emulator.learn import distil
 
+        if resume:
+            raise InvalidInput("--resume: trees are distilled in one go, there is nothing to go on with; leave it out")
         run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, _silent if quiet else _report)
         score = run_in.run()
         typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 import msgspec
 import numpy as np
 
-from schedulers.core.abilities import KeepsNodes, MindsQueues, OneTaskEach, Searches, TellsTurn, Urges
+from schedulers.core.abilities import KeepsNodes, MindsDeadlines, MindsQueues, OneTaskEach, Searches, TellsTurn, Urges
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Event, SearchEnded, Tick
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
@@ -152,7 +152,7 @@ def _end(container: ContainerState, view: ClusterView, quantum: int) -> int:
     return max(end, view.now + quantum)
 
 
-class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, MindsQueues):
+class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, MindsDeadlines, MindsQueues):
     """A plan per cycle. Subclasses say over how many slices, and whether times count at all (`ahead_ms`)."""
 
     Params: type[msgspec.Struct] = LeaseSettings
