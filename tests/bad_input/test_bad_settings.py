@@ -136,6 +136,7 @@ COMMANDS: Final = {
     "convert sacct nowhere {}/out": "nowhere",
     "convert csv nowhere {}/out --option cov=big": "cov",
     "convert csv nowhere {}/out --option nothing=1": "nothing",
+    "convert csv nowhere {}/out --option time_unit=fortnight": "'fortnight': expected h, min, ms, ns, s, us",
     "traces describe {}": "{}",
     "traces describe nowhere": "nowhere",
     "explain nowhere job": "nowhere",
