@@ -274,8 +274,8 @@ def schema(
     _print_json(json_schema())
 
 
-def _listing(noun: str, help_: str, among: str = "    policies:\n    - ") -> None:
-    """Register the command that lists a registry. among: text before an example in a scenario."""
+def _listing(noun: str, help_: str, among: str = "    policies:\n    - ", hint: str = "") -> None:
+    """Register the command that lists a registry. among: text before an example in a scenario; hint: last line."""
 
     def listing(name: Name = None, json: Json = False, plugin: Plugin = None) -> None:
         registry = completion.registry(noun)
@@ -289,11 +289,18 @@ def _listing(noun: str, help_: str, among: str = "    policies:\n    - ") -> Non
             _print_json(entries if name is None else entries[0])
         else:
             _show_entries(entries, among)
+            if name is None and hint:
+                typer.echo(hint)
 
     app.command(noun, help=help_)(listing)
 
 
-_listing("policies", "List the policies with their settings, or tell all of one.")
+_listing(
+    "policies",
+    "List the policies with their settings, or tell all of one.",
+    hint="\nThree to try first: fifo as the baseline; drf for queues with weights; gs with predictor slearn where\n"
+    "sizes are unknown. `rm-emulator policies NAME` tells all of one, with an example.",
+)
 _listing("predictors", "List the run-time predictors with their settings, or tell all of one.")
 _listing("placers", "List the placers, which pick a task's node, or tell all of one.")
 _listing(
@@ -610,12 +617,14 @@ def wishes(
 def case(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases (default: an example)."),
+        typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases (default: the package's example)."),
     ] = None,
 ) -> None:
     """Run known-answer cases: PASS, FAIL or SKIP."""
     from rm_emulator.known_answers import runner
 
+    if not files:
+        _report(f"the example in the package: {runner.EXAMPLE}")
     raise typer.Exit(runner.main(files or [runner.EXAMPLE]))
 
 

@@ -450,3 +450,10 @@ def test_an_interruption_while_the_program_is_still_being_imported_is_no_traceba
     command = [sys.executable, "-m", "rm_emulator", "run", HELLO]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=paths, cwd=tmp_path)
     assert (ended.returncode, ended.stderr) == (130, "")
+
+
+def test_the_list_of_policies_ends_with_the_three_to_try_first(command: Callable[..., Any]) -> None:
+    said = command("policies")
+    assert "\nThree to try first: fifo as the baseline; drf for queues with weights; gs with predictor" in said.out
+    assert "Three to try" not in command("policies", "gs").out + command("placers").out
+    json.loads(command("policies", "--json").out)
