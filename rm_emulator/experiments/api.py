@@ -222,8 +222,6 @@ def run(
     Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and
     `rm_emulator.experiments.api.CellsFailed` when cells could not be computed.
     """
-    if out == "":  # which is the current folder to a Path
-        raise InvalidInput([Issue("out=''", "no name of a folder ('.' is the current folder)")])
     files = load_plugins(plugins)
     loaded = load_scenario(
         given.plain(scenario) if isinstance(scenario, Mapping) else scenario,
@@ -234,7 +232,7 @@ def run(
     local = given.of_this_program(loaded)
     jobs = given.jobs_for(jobs, local)
     # Not a TemporaryDirectory, which complains when it is not closed by hand.
-    where = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
+    where = _place(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
     try:
         finished = grid.run(
             loaded,
@@ -257,6 +255,12 @@ def run(
     if out is None:
         weakref.finalize(results, shutil.rmtree, where, ignore_errors=True)
     return results
+
+
+def _place(out: str | Path) -> Path:
+    if out == "":  # which is the current folder to a Path
+        raise InvalidInput([Issue("out=''", "no name of a folder ('.' is the current folder)")])
+    return Path(out)
 
 
 def _seeds(seeds: str | Iterable[int] | None) -> list[int] | None:

@@ -230,12 +230,12 @@ class BadRows(Issues):
         """The bad lines of a file, in order."""
         return sorted(line for file, line in self._rows if file == str(path) and line is not None)
 
-    def check(self, *, rows: int = 1) -> None:
+    def check(self, *, rows: int = 1, remedy: str = _SKIP) -> None:
         """Raise TraceError for noted mistakes unless bad rows may be left out and some are left (rows: how many)."""
         if not self.skip or rows == 0:
             # A mistake of the first line is that of a header, or of every line.
             some = rows and any(line is not None and line > 1 for _, line in self._rows)
-            super().check(remedy=_SKIP if some else "")
+            super().check(remedy=remedy if some else "")
 
     def notes(self) -> list[str]:
         """The rows left out: their count, and the first three by name."""

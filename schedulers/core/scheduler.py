@@ -94,6 +94,8 @@ class Scheduler:
         self._goes_on = self.predictor is None or self.predictor.stays
         self.rounds: list[RoundRecord] = []
         self.decided = 0
+        self.in_vain: Suggestion | None = None
+        """The policy's last suggestion by which nothing started."""
         self._offering = _OFFERING[config.offers]
         if log is not None:
             log.header(config)

@@ -228,8 +228,8 @@ def unpack(data: bytes, name: str) -> Weights:
             )
         if not np.isfinite(found).all():
             raise InvalidWeights(f"{name}: '{array}' has numbers that are none (NaN or infinite)")
-    if about.get("sha256", (found := _sha256(arrays))) != found:
-        raise InvalidWeights(f"{name}: damaged: its numbers are not those that were written (sha256 {found[:12]}...)")
+    if about.get("sha256", (digest := _sha256(arrays))) != digest:
+        raise InvalidWeights(f"{name}: damaged: its numbers are not those that were written (sha256 {digest[:12]}...)")
     own = ("format", "kind", "architecture", "node_features", "job_features", "sha256")
     return Weights(
         architecture,

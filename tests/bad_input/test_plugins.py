@@ -62,8 +62,14 @@ METHODS: Final = {
     "schedule(self, view, offer): return None": "'NoneType' object is not an iterator",
     "schedule(self, view, offer): return [3]": "'list' object is not an iterator",
     "schedule(self, view, offer): yield 3": "AttributeError: 'int' object has no attribute",
-    "schedule(self, view, offer): yield Suggestion('zz', 0)": "1 jobs can never finish; the first is 'a'",
-    "schedule(self, view, offer): yield Suggestion('a', 77)": "1 jobs can never finish; the first is 'a'",
+    "schedule(self, view, offer): yield Suggestion('zz', 0)": "the last suggestion of policy 'own' names job 'zz', "
+    "which is not there",
+    "schedule(self, view, offer): yield Suggestion('a', 77)": "the last suggestion of policy 'own' names stage 77 of "
+    "job 'a', which has 1",
+    "schedule(self, view, offer):\n        while 1: yield Suggestion('zz', 0)": "policy 'own' suggests 2,000 times in "
+    "a row what names job 'zz', which is not there",
+    "schedule(self, view, offer):\n        while 1: yield Suggestion('a', 0, task=9)": "policy 'own' suggests 2,000 "
+    "times in a row what is answered with",
     "schedule(self, view, offer): yield Suggestion('a', -1)": "1 jobs can never finish; the first is 'a'",
     "schedule(self, view, offer): yield Suggestion('a', 'x')": "1 jobs can never finish; the first is 'a'",
     "schedule(self, view, offer): yield from ()": "1 jobs can never finish; the first is 'a'",

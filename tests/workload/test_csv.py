@@ -276,7 +276,8 @@ def test_unknown_columns_may_be_passed_over(tmp_path: Path) -> None:
         ("job,durations\na,1\na,1,2\n", "jobs.csv:3: 3 cells, but the header has 2"),
         (
             "job;durations\na;1\n",
-            "jobs.csv:1: the cells seem to be separated by ';', not by ',' (set the option delimiter: --option 'delimiter=;')",
+            "jobs.csv:1: the cells seem to be separated by ';', not by ',' "
+            "(set the option delimiter: --option 'delimiter=;')",
         ),
         ('job,durations\na,1\nb,"1\n', "jobs.csv:3: not CSV from here on: unexpected end of data"),
     ],
