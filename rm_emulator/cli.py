@@ -142,6 +142,9 @@ def run(
     ] = None,
     plugin: Plugin = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another scenario.")] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay/--no-replay", help="Whether the first run of each plug-in policy is replayed.")
+    ] = True,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -162,6 +165,7 @@ def run(
                 jobs=jobs,
                 plugins=files,
                 overwrite=overwrite,
+                replay=replay,
                 display=None if quiet else progress.display(),
             )
     except KeyboardInterrupt:

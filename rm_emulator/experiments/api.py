@@ -205,6 +205,7 @@ def run(
     jobs: int | None = None,
     plugins: Iterable[str | Path] = (),
     overwrite: bool = False,
+    replay: bool = True,
     progress: bool = False,
 ) -> Results:
     """Run every policy x seed of a scenario and return the results.
@@ -217,8 +218,8 @@ def run(
     set: changes to the scenario by path, such as `{"spec.workload.load": 0.8}`. jobs: processes at once.
     policies: run beside the scenario's own: classes, names, or dicts such as `{"kind": MyPolicy, "predictor": {"kind":
     "slearn"}}`. Wherever a dict says `kind`, a class can stand for its name. A class outside plug-ins and installed
-    packages runs in the calling process alone.
-    progress: show bars on standard error.
+    packages runs in the calling process alone. replay: replay the first run of each policy from a plug-in, which fails
+    where the decisions differ. progress: show bars on standard error.
     Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and
     `rm_emulator.experiments.api.CellsFailed` when cells could not be computed.
     """
@@ -241,6 +242,7 @@ def run(
             built=check(loaded),
             plugins=files,
             overwrite=overwrite,
+            replay=replay,
             display=shown() if progress else None,
             words=directory.PYTHON,
             beside=[given.digest(cls) for cls in local],

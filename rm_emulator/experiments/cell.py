@@ -21,12 +21,16 @@ from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
 from rm_emulator.files import write_file
 from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.record import Recorder, log_blocks
+from rm_emulator.results.replay import log_lines, logs_of
 from rm_emulator.results.summary import point_folder
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import offered
 from rm_emulator.version import __version__
 from rm_emulator.workload.model import Workload
+from schedulers.core.errors import NotRepeatable
 from schedulers.core.log import Log
+from schedulers.core.replay import IncompleteLog, LogDiffers, Replay
+from schedulers.decentralised.decider import decider
 
 #: From this many tasks on, only the hash of the log is kept unless the scenario says otherwise.
 FULL_LOG_TASKS: Final = 1_000_000
@@ -68,6 +72,8 @@ class Cell:
     """Name of the baseline, "" for the run itself."""
     point: int = 0
     """Number in a sweep, 0 without a sweep."""
+    replayed: bool = False
+    """Whether its log is replayed at the end: the first cell under a policy from a plug-in."""
 
     @property
     def title(self) -> str:
@@ -114,6 +120,8 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         progress(_status(simulation))
         sha256 = who.sha256
         recorder.write(directory)
+    if cell.replayed:
+        _replay(directory, entry["kind"])
     load, load_resource = offered(scenario, built)
     counters = {
         **identity(cell),
@@ -136,6 +144,22 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     }
     complete(directory, counters)
     return counters
+
+
+def _replay(directory: Path, policy: str) -> None:
+    """Replay the cell's whole logs, if any were kept. Raises NotRepeatable for other decisions."""
+    for path in logs_of(directory):
+        try:
+            for _ in Replay(log_lines(path), decider):
+                pass
+        except IncompleteLog:
+            return  # of decisions alone
+        except LogDiffers as difference:
+            raise NotRepeatable(
+                f"policy '{policy}' decides differently when its log is replayed: it may depend on the cluster as it "
+                "sees it, its own settings and seed alone, not on random numbers, clocks, files or the order of a set "
+                f"({difference})"
+            ) from None
 
 
 def complete(directory: Path, counters: dict[str, Any]) -> None:
