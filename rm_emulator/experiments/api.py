@@ -214,12 +214,11 @@ def run(
 
     out: the run directory, where finished cells are reused; without `out` nothing is written into the working
     directory, and the results live in a temporary place as long as the returned object. overwrite: replace the results
-    of another scenario in `out`. seeds: `"1..5"` or numbers.
-    set: changes to the scenario by path, such as `{"spec.workload.load": 0.8}`. jobs: processes at once.
-    policies: run beside the scenario's own: classes, names, or dicts such as `{"kind": MyPolicy, "predictor": {"kind":
-    "slearn"}}`. Wherever a dict says `kind`, a class can stand for its name. A class outside plug-ins and installed
-    packages runs in the calling process alone. replay: replay the first run of each policy from a plug-in, which fails
-    where the decisions differ. progress: show bars on standard error.
+    of another scenario in `out`. seeds: `"1..5"` or numbers. set: changes to the scenario by path, such as
+    `{"spec.workload.load": 0.8}`. jobs: processes at once. policies: run beside the scenario's own: classes, names, or
+    dicts such as `{"kind": MyPolicy, "predictor": {"kind": "slearn"}}`. Wherever a dict says `kind`, a class can stand
+    for its name. A class outside plug-ins and installed packages runs in the calling process alone. replay: replay the
+    first run of each policy from a plug-in, and fail where decisions differ. progress: show bars on standard error.
     Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and
     `rm_emulator.experiments.api.CellsFailed` when cells could not be computed.
     """
@@ -230,8 +229,7 @@ def run(
         seeds=_seeds(seeds),
         policies=given.entries(policies),
     )
-    local = given.of_this_program(loaded)
-    jobs = given.jobs_for(jobs, local)
+    jobs = given.jobs_for(jobs, local := given.of_this_program(loaded))
     # Not a TemporaryDirectory, which complains when it is not closed by hand.
     where = _place(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
     try:

@@ -283,6 +283,9 @@ class _Work:
     def progress(self, index: int, status: Status) -> None:
         self.display.progress(self.places[index][0], status)
 
+    def silent(self, index: int, seconds: float, where: str) -> None:
+        self.display.silent(self.places[index][0], seconds, where)
+
     def finished(self, index: int) -> None:
         cell, workplace = self.places[index]
         self._directory.accept(cell, workplace)

@@ -26,6 +26,9 @@ class Display:
     def progress(self, cell: Cell, status: Status) -> None:
         """How far the cell is."""
 
+    def silent(self, cell: Cell, seconds: float, where: str) -> None:
+        """Nothing was heard of the cell for so long; see `pool.Work`."""
+
     def finished(self, cell: Cell) -> None:
         """The cell is complete."""
 
@@ -58,6 +61,10 @@ class Lines(Display):
     def again(self, cell: Cell, file: str) -> None:
         """See Display."""
         _print(_damage(cell, file))
+
+    def silent(self, cell: Cell, seconds: float, where: str) -> None:
+        """See Display."""
+        _print(_silence(cell, seconds, where))
 
     def progress(self, cell: Cell, status: Status) -> None:
         """See Display."""
@@ -117,6 +124,10 @@ class Bars(Display):
         """See Display."""
         self._bars.console.print(_damage(cell, file), highlight=False)
 
+    def silent(self, cell: Cell, seconds: float, where: str) -> None:
+        """See Display."""
+        self._bars.console.print(_silence(cell, seconds, where), highlight=False)
+
     def progress(self, cell: Cell, status: Status) -> None:
         """See Display."""
         done, total = status.tasks, status.of_tasks
@@ -154,6 +165,11 @@ class Bars(Display):
 
 def _name(cell: Cell) -> str:
     return f"{cell.title} seed {cell.seed}"
+
+
+def _silence(cell: Cell, seconds: float, where: str) -> str:
+    at = f", at work in {where}" if where else ""
+    return f"{_name(cell)}: nothing heard for {seconds:.0f} s{at}; does a plug-in's code come to an end?"
 
 
 def _damage(cell: Cell, file: str) -> str:

@@ -16,7 +16,8 @@ import pytest
 
 from rm_emulator.experiments import cell as cell_module
 from rm_emulator.experiments import grid
-from rm_emulator.experiments.progress import Lines
+from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.progress import Display, Lines
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results.figures import MACHINE_FIGURES, Summary
 from rm_emulator.results.replay import event_log
@@ -272,6 +273,30 @@ def test_a_failing_cell_does_not_lose_the_others(tiny: Tiny, tmp_path: Path, job
     assert "Traceback" in finished.failures[0].traceback.read_text()
     assert (tmp_path / "out" / "runs" / "fifo" / "1" / "cell.json").exists()
     assert not (tmp_path / "out" / "runs" / "broken").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_code_that_does_not_return_is_reported_with_its_line(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    waits = f"while not Path({str(tmp_path / 'go')!r}).exists(): pass\n        yield from super().schedule(view, offer)"
+    fails = 'raise RuntimeError("this policy is broken")\n        yield'
+    text = BROKEN.replace(fails, waits).replace('"broken"', '"waits"')
+    (tmp_path / "waits.py").write_text(f"from pathlib import Path\n{text}")
+    plugins = cell_module.load_plugins([tmp_path / "waits.py"])
+    said = list[str]()
+
+    class Lets(Display):
+        def silent(self, cell: Cell, seconds: float, where: str) -> None:
+            if "waits.py:" in where or "pathlib.py:" in where:
+                said.append(where)
+                (tmp_path / "go").touch()  # the policy waits for its report, however long it takes
+
+    monkeypatch.setattr("rm_emulator.experiments.pool.SILENCE_S", 0.2)
+    loaded = tiny("spec.policies[1]={kind: waits}", "spec.seeds=1")
+    done = grid.run(loaded, tmp_path / "out", jobs=jobs, plugins=plugins, display=Lets())
+    assert done.failures == ()
+    assert said
 
 
 def test_a_worker_that_dies_takes_only_its_own_cell_with_it(tiny: Tiny, tmp_path: Path) -> None:
