@@ -18,6 +18,7 @@ import numpy as np
 from rm_emulator.engine.recording import OF_SERVICES
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
+from rm_emulator.experiments.read_only import read_only
 from rm_emulator.files import write_file
 from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.record import Recorder, log_blocks
@@ -73,7 +74,7 @@ class Cell:
     point: int = 0
     """Number in a sweep, 0 without a sweep."""
     replayed: bool = False
-    """Whether its log is replayed at the end: the first cell under a policy from a plug-in."""
+    """Whether its log is replayed at the end, and views are read-only: the first cell under a policy from a plug-in."""
 
     @property
     def title(self) -> str:
@@ -114,6 +115,8 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
             progress=lambda _: progress(_status(simulation)),
         )
         progress(_status(simulation))
+        if cell.replayed:
+            stack.enter_context(read_only(scheduler.view for scheduler in who.schedulers))
         begun = time.perf_counter()
         simulation.run(scenario.spec.until)
         wall_s = time.perf_counter() - begun

@@ -73,7 +73,12 @@ METHODS: Final = {
     "schedule(self, view, offer): yield Suggestion('a', -1)": "1 jobs can never finish; the first is 'a'",
     "schedule(self, view, offer): yield Suggestion('a', 'x')": "1 jobs can never finish; the first is 'a'",
     "schedule(self, view, offer): yield from ()": "1 jobs can never finish; the first is 'a'",
-    "schedule(self, view, offer): view.jobs.clear(); return super().schedule(view, offer)": "KeyError: 'a'",
+    "schedule(self, view, offer): view.jobs.clear(); return super().schedule(view, offer)": "'mappingproxy' object "
+    "has no attribute 'clear'",
+    "schedule(self, view, offer):\n        for job in view.jobs.values(): job.waiting = 0\n        yield": "p.py:8 "
+    "writes `waiting` of a JobState: what a policy sees is read-only",
+    "schedule(self, view, offer):\n        for job in view.jobs.values(): job.stages[0].running += 1\n        yield": ""
+    "p.py:8 writes `running` of a StageState: what a policy sees is read-only",
     "schedule(self): return iter(())": "takes 1 positional argument but 3 were given",
     "why(self, job, view): return 'x'": "AttributeError: 'str' object has no attribute",
     "next_change(self, view): return 'soon'": "TypeError",
