@@ -142,9 +142,9 @@ def run(
     ] = None,
     plugin: Plugin = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another scenario.")] = False,
-    replay: Annotated[
-        bool, typer.Option("--replay/--no-replay", help="Whether the first run of each plug-in policy is replayed.")
-    ] = True,
+    no_replay: Annotated[
+        bool, typer.Option("--no-replay", help="Do not check plug-in policies by a replay of the first run of each.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -165,7 +165,7 @@ def run(
                 jobs=jobs,
                 plugins=files,
                 overwrite=overwrite,
-                replay=replay,
+                replay=not no_replay,
                 display=None if quiet else progress.display(),
             )
     except KeyboardInterrupt:
