@@ -176,12 +176,9 @@ def test_a_submit_column_of_dates_and_numbers_is_refused_with_both_lines(tmp_pat
     (tmp_path / "jobs.csv").write_text("job,durations,submit\na,1,0\nb,1,2024-01-31T10:00:00\n")
     with pytest.raises(TraceError) as caught:
         formats.read("csv", tmp_path / "jobs.csv")
-    assert (
-        str(caught.value)
-        .partition("\n")[0]
-        .endswith(
-            "jobs.csv:3 column 'submit': '2024-01-31T10:00:00' is a date, line 2 has a number ('0'): one kind per column"
-        )
+    first = str(caught.value).partition("\n")[0]
+    assert first.endswith(
+        "jobs.csv:3 column 'submit': '2024-01-31T10:00:00' is a date, line 2 has a number ('0'): one kind per column"
     )
 
 
