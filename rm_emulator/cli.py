@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from rm_emulator import completion
-from rm_emulator.program import as_json, end
+from rm_emulator.program import as_json, end, prints_apart
 
 if TYPE_CHECKING:
     from rm_emulator.results.figures import Summary
@@ -42,6 +42,15 @@ def _loaded(files: list[Path] | None) -> list[str]:
     from rm_emulator.plugins import load_plugins
 
     return load_plugins(files or ())
+
+
+def _place(text: str) -> Path:
+    """The value of `--out`: to a Path no name at all is the current folder."""
+    if text.strip():
+        return Path(text)
+    from rm_emulator.issues import InvalidInput
+
+    raise InvalidInput(f"--out: '{text}' is no name of a file or folder (. is the current folder)")
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
@@ -114,15 +123,18 @@ def _checked(
     from rm_emulator.scenario.check import check as check_scenario
     from rm_emulator.scenario.load import load
 
-    loaded = load(source, overrides=changes or (), seeds=seeds)
-    _note(loaded.notes, quiet=not notes)
-    return loaded, check_scenario(loaded)
+    with prints_apart():
+        loaded = load(source, overrides=changes or (), seeds=seeds)
+        _note(loaded.notes, quiet=not notes)
+        return loaded, check_scenario(loaded)
 
 
 @app.command()
 def run(
     scenario: ScenarioFile,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run directory (default: out/NAME).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", parser=_place, help="Run directory (default: out/NAME).")
+    ] = None,
     seeds: Seeds = None,
     set_: Set = None,
     jobs: Annotated[
@@ -130,6 +142,9 @@ def run(
     ] = None,
     plugin: Plugin = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another scenario.")] = False,
+    no_replay: Annotated[
+        bool, typer.Option("--no-replay", help="Do not check plug-in policies by a replay of the first run of each.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -142,15 +157,17 @@ def run(
     files = [str(file) for file in plugin or ()]
     where = out or Path("out") / loaded.scenario.metadata.name
     try:
-        finished = grid.run(
-            loaded,
-            where,
-            built=built,
-            jobs=jobs,
-            plugins=files,
-            overwrite=overwrite,
-            display=None if quiet else progress.display(),
-        )
+        with prints_apart():
+            finished = grid.run(
+                loaded,
+                where,
+                built=built,
+                jobs=jobs,
+                plugins=files,
+                overwrite=overwrite,
+                replay=not no_replay,
+                display=None if quiet else progress.display(),
+            )
     except KeyboardInterrupt:
         kept = len(stored_cells(where))
         _report(f"interrupted: {kept} finished runs are kept in {where}; the same command computes what is missing")
@@ -167,7 +184,8 @@ def run(
     failed = [outcome for outcome in finished.summary.expect if not outcome.holds]
     for outcome in failed:
         at = f" at {show_point(outcome.sweep)}" if outcome.sweep else ""
-        _report(f"expectation failed{at}: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
+        figures = outcome.why or f"{_figure(outcome.left)} against {_figure(outcome.right)}"
+        _report(f"expectation failed{at}: {outcome.text} ({figures})")
     raise typer.Exit(1 if failed else 0)
 
 
@@ -219,6 +237,7 @@ def check(
     from rm_emulator.experiments.grid import resolved
     from rm_emulator.issues import show_point
     from rm_emulator.results.water_filling import unused_settings
+    from rm_emulator.scenario import without_effect
     from rm_emulator.scenario.workload import launches, offered
 
     loaded, built = _checked(scenario, seeds, set_)
@@ -232,7 +251,8 @@ def check(
     load, resource = offered(loaded.scenario, built)
     shown = "" if load is None or resource is None else f", load {load:.2f} of {resource}"
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload}){shown}")
-    notes = [f"note: {note}" for note in (*built.notes, *unused_settings(resolved(loaded)["spec"]))]
+    unused = (*unused_settings(resolved(loaded)["spec"]), *without_effect.notes(loaded, built.workload))
+    notes = [f"note: {note}" for note in (*built.notes, *unused)]
     part = launches(loaded.scenario, built)
     if load is not None and part is not None and part > LAUNCHES:
         notes.append(
@@ -258,8 +278,8 @@ def schema(
     _print_json(json_schema())
 
 
-def _listing(noun: str, help_: str, among: str = "    policies:\n    - ") -> None:
-    """Register the command that lists a registry. among: text before an example in a scenario."""
+def _listing(noun: str, help_: str, among: str = "    policies:\n    - ", hint: str = "") -> None:
+    """Register the command that lists a registry. among: text before an example in a scenario; hint: last line."""
 
     def listing(name: Name = None, json: Json = False, plugin: Plugin = None) -> None:
         registry = completion.registry(noun)
@@ -273,11 +293,18 @@ def _listing(noun: str, help_: str, among: str = "    policies:\n    - ") -> Non
             _print_json(entries if name is None else entries[0])
         else:
             _show_entries(entries, among)
+            if name is None and hint:
+                typer.echo(hint)
 
     app.command(noun, help=help_)(listing)
 
 
-_listing("policies", "List the policies with their settings, or tell all of one.")
+_listing(
+    "policies",
+    "List the policies with their settings, or tell all of one.",
+    hint="\nThree to try first: fifo as the baseline; drf for queues with weights; gs with predictor slearn where\n"
+    "sizes are unknown. `rm-emulator policies NAME` tells all of one, with an example.",
+)
 _listing("predictors", "List the run-time predictors with their settings, or tell all of one.")
 _listing("placers", "List the placers, which pick a task's node, or tell all of one.")
 _listing(
@@ -351,7 +378,8 @@ def describe(
     from rm_emulator.workload import formats
 
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
-        trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
+        with prints_apart():
+            trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
         description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
         return
     from rm_emulator.issues import show_point
@@ -394,7 +422,8 @@ def convert(
         return
     mapping = mapping_of(map_ or (), map_file)
     options = formats.settings(format_, option or (), skip_bad_rows=skip_bad_rows, mapping=mapping)
-    trace = formats.convert(format_, source, output, options, overwrite=overwrite)
+    with prints_apart():
+        trace = formats.convert(format_, source, output, options, overwrite=overwrite)
     typer.echo(f"{output}: {len(trace.workload.jobs):,} jobs, {trace.workload.tasks:,} tasks")
     _note([f"note: {note}" for note in trace.notes], quiet=quiet)
     if map_:
@@ -446,7 +475,9 @@ def snapshot(
     context: Annotated[
         str | None, typer.Option("--context", help="Which of its contexts (default: the current).")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of printing.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", parser=_place, help="Write there instead of printing.")
+    ] = None,
     kubectl: Annotated[str, typer.Option("--kubectl", metavar="PROGRAM", help="The kubectl to use.")] = "kubectl",
     quiet: Quiet = False,
 ) -> None:
@@ -527,7 +558,8 @@ def train(
         typer.Argument(metavar="decima|distilled|lachesis|CONFIG.yaml", help="A packaged configuration, or a file."),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the training run (default: out/train/NAME).")
+        Path | None,
+        typer.Option("--out", metavar="DIR", parser=_place, help="Folder of the run (default: out/train/NAME)."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes that play (default: one a core).")
@@ -547,6 +579,8 @@ def train(
     if read.method == "distillation":
         from rm_emulator.learn import distil
 
+        if resume:
+            raise InvalidInput("--resume: trees are distilled in one go, there is nothing to go on with; leave it out")
         run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, _silent if quiet else _report)
         score = run_in.run()
         typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")
@@ -589,12 +623,14 @@ def wishes(
 def case(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases (default: an example)."),
+        typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases (default: the package's example)."),
     ] = None,
 ) -> None:
     """Run known-answer cases: PASS, FAIL or SKIP."""
     from rm_emulator.known_answers import runner
 
+    if not files:
+        _report(f"the example in the package: {runner.EXAMPLE}")
     raise typer.Exit(runner.main(files or [runner.EXAMPLE]))
 
 

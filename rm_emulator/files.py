@@ -6,6 +6,7 @@ And safe reading of YAML.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -48,6 +49,12 @@ def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
         if sync:
             stream.flush()
             os.fsync(stream.fileno())
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's bytes, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def unpack_small(packed: Path) -> None:

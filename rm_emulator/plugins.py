@@ -16,7 +16,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
+from rm_emulator.files import sha256_of
 from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.program import prints_apart
 from schedulers.learned import model_store
 
 GROUP: Final = "rm_emulator.plugins"
@@ -27,17 +29,18 @@ def load_plugins(files: Iterable[str | Path] = ()) -> list[str]:
 
     Raises InvalidInput with plug-in, line and error for a plug-in that cannot be imported.
     """
-    for point in entry_points(group=GROUP):
-        try:
-            point.load()
-        except (Exception, SystemExit) as error:
-            raise InvalidInput([Issue(f"plug-in {point.name} ({point.value})", _what(error))]) from error
-    return [str(_load_file(Path(file))) for file in files]
+    with prints_apart():
+        for point in entry_points(group=GROUP):
+            try:
+                point.load()
+            except (Exception, SystemExit) as error:
+                raise InvalidInput([Issue(f"plug-in {point.name} ({point.value})", _what(error))]) from error
+        return [str(_load_file(Path(file))) for file in files]
 
 
 def hashes(files: Iterable[str | Path]) -> dict[str, str]:
     """The sha256 of each file."""
-    return {str(file): hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
+    return {str(file): sha256_of(Path(file)) for file in files}
 
 
 def _load_file(file: Path) -> Path:

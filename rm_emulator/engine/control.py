@@ -16,6 +16,8 @@ from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy, Triggers
 from schedulers.core.rehearsal import Script, StageProfile, Table
+from schedulers.core.round import mistaken
+from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import ClusterState, ContainerState, JobState
 from schedulers.core.transfers import arrival
 from schedulers.planning.jockey.rehearsal import rehearse
@@ -75,6 +77,11 @@ class Control(ABC):
         return sum(state.version for state in self._states)
 
     @property
+    def mistakes(self) -> str:
+        """The policy's last suggestion, where it named what is not there, as a sentence; ''."""
+        return ""
+
+    @property
     def waiting(self) -> tuple[int, int]:
         """Number of jobs with tasks to be placed, and number of such tasks."""
         states = self._states
@@ -100,6 +107,7 @@ class OneScheduler(Control):
     def __init__(self, scheduler: Scheduling) -> None:
         state, policy = scheduler.state, scheduler.policy
         super().__init__((state,))
+        self._scheduler = scheduler
         self._decide, self.explain = scheduler.handle, scheduler.explain
         self._state, self._policy = state, policy
         self.containers = state.containers
@@ -129,6 +137,14 @@ class OneScheduler(Control):
         for job, script in self._rehearses.new_scripts().items():
             decisions += self._decide(Rehearsed(event.at, job, *_rehearsed(script)))
         return decisions
+
+    @property
+    def mistakes(self) -> str:
+        """See Control.mistakes; of a scheduler, as stand-ins suggest nothing by themselves."""
+        who = self._scheduler
+        if not isinstance(who, Scheduler) or who.in_vain is None or not (why := mistaken(who.state, who.in_vain)):
+            return ""
+        return f"the last suggestion of policy '{who.config.policy['kind']}' {why}"
 
     @property
     def version(self) -> int:

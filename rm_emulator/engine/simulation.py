@@ -374,5 +374,6 @@ def few_collections() -> Iterator[None]:
 def _stalled(jobs: Mapping[str, Master], control: Control) -> Stalled:
     """The error for unfinished jobs in a run without further events."""
     name = next(name for name, job in jobs.items() if not job.is_service)
-    why = "; ".join(because.sentence for because in control.explain(name).reasons) or "no reason is known"
+    reasons = [*(because.sentence for because in control.explain(name).reasons), control.mistakes]
+    why = "; ".join(filter(None, reasons)) or "no reason is known"
     return Stalled(f"{len(jobs)} jobs can never finish; the first is '{name}': {why}")

@@ -237,6 +237,7 @@ def run(
     jobs: int | None = None,
     plugins: Iterable[str | Path] = (),
     overwrite: bool = False,
+    replay: bool = True,
     progress: bool = False,
 ) -> Results:
     """Run every policy x seed of a scenario and return the results.
@@ -245,12 +246,11 @@ def run(
 
     out: the run directory, where finished cells are reused; without `out` nothing is written into the working
     directory, and the results live in a temporary place as long as the returned object. overwrite: replace the results
-    of another scenario in `out`. seeds: `"1..5"` or numbers.
-    set: changes to the scenario by path, such as `{"spec.workload.load": 0.8}`. jobs: processes at once.
-    policies: run beside the scenario's own: classes, names, or dicts such as `{"kind": MyPolicy, "predictor": {"kind":
-    "slearn"}}`. Wherever a dict says `kind`, a class can stand for its name. A class outside plug-ins and installed
-    packages runs in the calling process alone.
-    progress: show bars on standard error.
+    of another scenario in `out`. seeds: `"1..5"` or numbers. set: changes to the scenario by path, such as
+    `{"spec.workload.load": 0.8}`. jobs: processes at once. policies: run beside the scenario's own: classes, names, or
+    dicts such as `{"kind": MyPolicy, "predictor": {"kind": "slearn"}}`. Wherever a dict says `kind`, a class can stand
+    for its name. A class outside plug-ins and installed packages runs in the calling process alone. replay: replay the
+    first run of each policy from a plug-in, and fail where decisions differ. progress: show bars on standard error.
     Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and
     `rm_emulator.experiments.api.CellsFailed` when cells could not be computed.
     """
@@ -261,10 +261,9 @@ def run(
         seeds=_seeds(seeds),
         policies=arguments.entries(policies),
     )
-    local = arguments.local_classes(loaded)
-    jobs = arguments.allowed_jobs(jobs, local)
+    jobs = arguments.allowed_jobs(jobs, local := arguments.local_classes(loaded))
     # Not a TemporaryDirectory, which complains when it is not closed by hand.
-    where = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
+    where = _place(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
     try:
         finished = grid.run(
             loaded,
@@ -273,6 +272,7 @@ def run(
             built=check(loaded),
             plugins=files,
             overwrite=overwrite,
+            replay=replay,
             display=shown() if progress else None,
             option_names=directory.PYTHON,
             beside=[arguments.digest(cls) for cls in local],
@@ -287,6 +287,12 @@ def run(
     if out is None:
         weakref.finalize(results, shutil.rmtree, where, ignore_errors=True)
     return results
+
+
+def _place(out: str | Path) -> Path:
+    if out == "":  # which is the current folder to a Path
+        raise InvalidInput([Issue("out=''", "no name of a folder ('.' is the current folder)")])
+    return Path(out)
 
 
 def _seeds(seeds: str | Iterable[int] | None) -> list[int] | None:

@@ -14,7 +14,6 @@ Run times are the same in all baselines. A cell keeps the submission and the end
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -27,9 +26,9 @@ from rm_emulator.engine.config import Decentralised, EngineConfig
 from rm_emulator.engine.execution import Execution, ListedTimes, StageTimes
 from rm_emulator.engine.recording import MemoryRecording
 from rm_emulator.experiments.assembly import assemble, cluster_of, waves_of, workload_of
-from rm_emulator.experiments.cell import Cell, Progress, Status, identity, run_cell
+from rm_emulator.experiments.cell import Cell, Progress, Status, complete, identity, run_cell
 from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times
-from rm_emulator.files import replacing, write_file
+from rm_emulator.files import replacing
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results.record import JOB_SCHEMA
 from rm_emulator.results.water_filling import scenario_tree
@@ -77,7 +76,7 @@ def run_baseline(cell: Cell, directory: Path, progress: Progress) -> None:
         "wall_s": round(time.perf_counter() - begun, 3),
         "log_sha256": sha256,
     }
-    write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
+    complete(directory, counters)
 
 
 Row = tuple[str, str, int, int | None]

@@ -14,7 +14,6 @@ summary.json, report.html   written when all cells are there
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -29,7 +28,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from rm_emulator.experiments.cell import Cell
-from rm_emulator.files import write_file
+from rm_emulator.files import sha256_of, write_file
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.results.summary import point_folder
 
@@ -111,15 +110,15 @@ class RunDirectory:
         shutil.rmtree(self.path / _PARTIAL, ignore_errors=True)
         with suppress(OSError):  # a full disk: the list of what we may write stays
             self._list_files(
-                {name: _sha256(self.path / name) for name in self._own_files if (self.path / name).is_file()}
+                {name: sha256_of(self.path / name) for name in self._own_files if (self.path / name).is_file()}
             )
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def completed_cells(self) -> list[Cell]:
-        """Cells completed by an earlier run."""
-        return [cell for cell in self._cells if stored_key(self.cell(cell)) == cell.key]
+        """Cells completed by an earlier run, damaged cells left out."""
+        return [c for c in self._cells if stored_key(self.cell(c)) == c.key and not damaged(self.cell(c))]
 
     def cell(self, cell: Cell) -> Path:
         """Where the results of a cell belong."""
@@ -132,6 +131,8 @@ class RunDirectory:
     def accept(self, cell: Cell, scratch: Path) -> None:
         """Move a complete cell to its place, at once."""
         target = self.cell(cell)
+        if target.exists():  # damaged
+            shutil.rmtree(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch.chmod(0o755)  # mkdtemp leaves folders to their owner alone
         scratch.rename(target)  # atomic: the workplace lies in the same directory, so on the same file system
@@ -182,6 +183,10 @@ class RunDirectory:
         """Raise InvalidInput for a foreign file under a name of ours, or inside a folder of ours."""
         if self.path.exists() and not self.path.is_dir():
             raise InvalidInput([Issue(str(self.path), f"is a file: expected a folder for {self._option_names.out}")])
+        for above in self.path.resolve().parents:
+            if (above / _WRITTEN).is_file():  # the outer run would take the files of the inner for a stranger's
+                message = f"lies inside the run directory {above}: choose another {self._option_names.out}"
+                raise InvalidInput([Issue(str(self.path), message)])
         if not (self.path / _WRITTEN).is_file():
             names = [name for name in (*_FILES, *_FOLDERS) if os.path.lexists(self.path / name)]
             names += [_PARTIAL] if any((self.path / _PARTIAL).glob("*")) else []
@@ -198,7 +203,7 @@ class RunDirectory:
 
         def ours(name: str) -> bool:
             path = self.path / name
-            return name in written and path.is_file() and written[name] in (None, _sha256(path))
+            return name in written and path.is_file() and written[name] in (None, sha256_of(path))
 
         for name in (*_FILES, *(f"failed/{path.name}" for path in (self.path / "failed").glob("*"))):
             if os.path.lexists(self.path / name) and not ours(name):
@@ -231,11 +236,6 @@ def _failure(cell: Cell) -> str:
     return f"failed/{_joined(cell)}.txt"
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def stored_cells(path: Path) -> list[Path]:
     """The folders of the cells in a run directory, without baselines."""
     return sorted([*path.glob("runs/*/*"), *path.glob("points/*/runs/*/*")])
@@ -245,6 +245,17 @@ def stored_key(cell: Path) -> str | None:
     """The key of a complete cell, None when there is none."""
     key = stored(cell).get("key")
     return key if isinstance(key, str) else None
+
+
+def damaged(cell: Path) -> str:
+    """Name of a file of a complete cell that has changed since the run, or of a table that is gone; ''."""
+    files = stored(cell).get("files", {})  # cells of older versions say nothing of their files
+    for name, sha256 in files.items():
+        path = cell / name
+        # A log or trace may be deleted or unpacked by hand, for room or for another program; no figure needs them.
+        if (path.is_file() and sha256_of(path) != sha256) or (path.suffix == ".parquet" and not path.is_file()):
+            return str(name)
+    return ""
 
 
 def stored(cell: Path) -> dict[str, Any]:

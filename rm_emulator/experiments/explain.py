@@ -11,7 +11,7 @@ import msgspec
 
 from rm_emulator.experiments.advice import Advice, Progress, advice_lines, recorded_cell, try_changes
 from rm_emulator.plugins import load_plugins
-from rm_emulator.program import as_json
+from rm_emulator.program import as_json, prints_apart
 from rm_emulator.results.replay import event_log, load_plugins_of, show_difference
 from rm_emulator.results.story import STARTING, Story, Waiting, clock, story
 from schedulers.core.replay import LogDiffers
@@ -76,7 +76,8 @@ def main(
     """
     log = event_log(target, label, seed, job)
     try:
-        found = explain(log, job, task, advise=advise, plugins=plugins, progress=None if quiet else _report)
+        with prints_apart():
+            found = explain(log, job, task, advise=advise, plugins=plugins, progress=None if quiet else _report)
     except LogDiffers as difference:
         show_difference(log, difference, sys.stderr if json else sys.stdout)
         return 1

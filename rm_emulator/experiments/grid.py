@@ -18,7 +18,7 @@ import msgspec
 
 from rm_emulator.experiments import metadata, pool
 from rm_emulator.experiments.cell import Cell, Status
-from rm_emulator.experiments.directory import COMMAND, OptionNames, RunDirectory
+from rm_emulator.experiments.directory import COMMAND, OptionNames, RunDirectory, damaged
 from rm_emulator.experiments.progress import Display
 from rm_emulator.files import write_file
 from rm_emulator.results.figures import Summary
@@ -108,11 +108,13 @@ def all_plugins(loaded: Loaded, plugins: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*loaded.plugins, *plugins)))
 
 
-def cells(loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = ()) -> list[Cell]:
+def cells(
+    loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = (), *, replay: bool = False
+) -> list[Cell]:
     """The cells of a scenario, seed by seed so that consecutive cells of a worker often share a workload.
 
     Baselines come last, so that an interrupted run has its own figures first. beside: hashes of further inputs of the
-    results.
+    results. replay: replay the first cell of each policy with a part from a plug-in.
     """
     digest = cache(lambda path: next(_digests([path])))  # a trace is read once, however many points it has
     plugins = all_plugins(loaded, plugins)
@@ -122,7 +124,14 @@ def cells(loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = (
         data, spec, inputs = at_point(each), each.scenario.spec, [*outside, *map(digest, _inputs(each))]
         of_point = partial(_cell, data, plugins=plugins, outside=inputs, point=each.point.number)
         entries = data["spec"]["policies"]
-        runs += [of_point(policy, seed) for seed in spec.seeds for policy in entries]
+        # Of a sweep the first point will do: the policy is the same at every point.
+        whole, first = replay and each is loaded.points[0], spec.seeds[0]
+        who = data["spec"]["cluster"]["architecture"]
+        runs += [
+            of_point(policy, seed, replayed=whole and seed == first and is_foreign([policy, who]))
+            for seed in spec.seeds
+            for policy in entries
+        ]
         others += [
             of_point(policy, seed, baseline=name)
             for seed in spec.seeds
@@ -140,6 +149,7 @@ def _cell(
     outside: Sequence[str],
     baseline: str = "",
     point: int = 0,
+    replayed: bool = False,
 ) -> Cell:
     beside = ("baseline", "baselines", "expect", "plugins", "report")  # no cell depends on these
     spec = {k: v for k, v in data["spec"].items() if k not in beside}
@@ -152,7 +162,17 @@ def _cell(
         essence, label = {k: v for k, v in essence.items() if k != "policies"}, ""
     settings = _hash([essence, *outside, *([baseline] if baseline else [])])
     key = _hash([settings, __version__, code_digest()])
-    return Cell(scenario, label, seed, key, settings, tuple(plugins), baseline, point)
+    return Cell(scenario, label, seed, key, settings, tuple(plugins), baseline, point, replayed)
+
+
+def is_foreign(data: Any) -> bool:
+    """Whether plain data, or a block inside, names a policy, predictor or placer from outside the program."""
+    if isinstance(data, Mapping):
+        name = str(data.get("kind"))
+        found = [registry.entry(name).cls for registry in (policies, predictors, placers) if name in registry]
+        ours = all(cls.__module__.startswith("schedulers.") for cls in found)
+        return not ours or any(map(is_foreign, data.values()))
+    return isinstance(data, list | tuple) and any(map(is_foreign, data))
 
 
 def _hash(data: Any) -> str:
@@ -201,15 +221,16 @@ def run(
     display: Display | None = None,
     option_names: OptionNames = COMMAND,
     beside: Sequence[str] = (),
+    replay: bool = True,
 ) -> Finished:
     """Compute the missing cells of a checked scenario, then summary.json and report.html.
 
     jobs: processes at once, by default a process per core, or the calling process alone for a grid smaller than a
-    worker's start. built: a seed's workload, to be described in workload.json. words: for messages. beside: as of
-    `cells`. Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
+    worker's start. built: a seed's workload, to be described in workload.json. words: for messages. beside, replay: as
+    of `cells`. Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
     nothing half-written does.
     """
-    grid, scenario = cells(loaded, plugins, beside), resolved(loaded)
+    grid, scenario = cells(loaded, plugins, beside, replay=replay), resolved(loaded)
     points = [at_point(each) for each in loaded.points if each.point.number]
     with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, option_names=option_names) as directory:
         # Before the cells, so that an interrupted run can be repeated as well.
@@ -218,6 +239,9 @@ def run(
         done = directory.completed_cells()
         missing = [cell for cell in grid if cell not in done]
         work = _GridListener(directory, missing, display or Display())
+        for cell in missing:
+            if name := damaged(directory.cell(cell)):
+                work.display.again(cell, name)
         work.display.begin(grid, done)
         try:
             pool.run_cells(work.cells, jobs or _processes(missing, built), work)
@@ -258,6 +282,9 @@ class _GridListener:
 
     def progress(self, index: int, status: Status) -> None:
         self.display.progress(self.cells[index][0], status)
+
+    def silent(self, index: int, seconds: float, where: str) -> None:
+        self.display.silent(self.places[index][0], seconds, where)
 
     def finished(self, index: int) -> None:
         cell, workplace = self.cells[index]

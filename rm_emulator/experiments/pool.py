@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Sequence
 from multiprocessing import Pipe
@@ -23,6 +28,14 @@ from rm_emulator.experiments.cell import Cell, Status
 from rm_emulator.program import cause
 
 _GRACE_S: Final = 2.0
+#: Code of a policy that never returns looks like this; reported again after twice the time, and so on.
+SILENCE_S: Final = 60.0
+#: For a worker to write down where it is.
+_WRITING_S: Final = 0.5
+
+
+#: The innermost frame of a stack as `faulthandler` writes it.
+_FRAME: Final = re.compile(r'File "(.*)", line (\d+) in (\S+)\n')
 
 
 class CellListener(Protocol):
@@ -30,6 +43,9 @@ class CellListener(Protocol):
 
     def progress(self, index: int, status: Status) -> None:
         """Progress of the cell."""
+
+    def silent(self, index: int, seconds: float, where: str) -> None:
+        """Nothing was heard of the cell for so long. where: the line of Python at work there, '' if unknown."""
 
     def finished(self, index: int) -> None:
         """The cell's directory is complete."""
@@ -54,21 +70,66 @@ def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, listener: CellListe
         for _ in range(min(jobs, len(cells))):
             _start(busy, waiting)
         while busy:
-            for pipe in wait(list(busy)):
+            for pipe in wait(list(busy), timeout=min(worker.watch.left_s for worker in busy.values())):
                 assert isinstance(pipe, Connection)
                 _receive(busy, pipe, waiting, listener)
+            for worker in busy.values():
+                if worker.watch.is_due:
+                    listener.silent(worker.index, worker.watch.reported(), worker.where())
     finally:
         for worker in busy.values():
             worker.stop()
 
 
 def _run_here(index: int, cell: Cell, directory: Path, listener: CellListener) -> None:
+    here = threading.get_ident()
+    watch, over = _Watch(), threading.Event()
+
+    def look() -> None:
+        while not over.wait(watch.left_s):
+            if watch.is_due:
+                frame = sys._current_frames().get(here)
+                where = f"{frame.f_code.co_filename}:{frame.f_lineno}, {frame.f_code.co_name}" if frame else ""
+                listener.silent(index, watch.reported(), where)
+
+    def report(status: Status) -> None:
+        watch.heard()
+        listener.progress(index, status)
+
+    threading.Thread(target=look, daemon=True).start()
     try:
-        compute(cell, directory, lambda status: listener.progress(index, status))
+        compute(cell, directory, report)
     except (Exception, SystemExit) as error:
         listener.failed(index, cause(error), traceback.format_exc())
     else:
         listener.finished(index)
+    finally:
+        over.set()
+
+
+class _Watch:
+    """How long nothing was heard of a cell."""
+
+    def __init__(self) -> None:
+        self.heard()
+
+    def heard(self) -> None:
+        self._heard, self._wait_s = time.monotonic(), SILENCE_S
+
+    @property
+    def left_s(self) -> float:
+        """Until a report is due."""
+        return max(0.0, self._heard + self._wait_s - time.monotonic())
+
+    @property
+    def is_due(self) -> bool:
+        return self.left_s == 0.0
+
+    def reported(self) -> float:
+        """Seconds of silence so far; the next report is due after twice the time."""
+        passed = time.monotonic() - self._heard
+        self._wait_s = 2 * passed
+        return passed
 
 
 def _start(busy: dict[Connection, _Worker], waiting: list[tuple[int, tuple[Cell, Path]]]) -> None:
@@ -93,6 +154,10 @@ def _receive(
         if waiting:
             _start(busy, waiting)
         return
+    worker.watch.heard()
+    if kind == "ready":
+        worker.is_ready = True
+        return
     if kind == "progress":
         listener.progress(worker.index, *data)
         return
@@ -112,13 +177,16 @@ class _Worker:
 
     def __init__(self) -> None:
         self.pipe, theirs = Pipe()
+        self._stack = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `stop`, or with the worker)
+        self.watch, self.is_ready = _Watch(), False
         root = str(Path(__file__).parents[2])
         path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
         # Workers fill the cores themselves; threads inside each would only get in each other's way.
         environment = {**os.environ, "PYTHONPATH": path, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        passed = [theirs.fileno(), self._stack.fileno()]
         self._process = subprocess.Popen(  # noqa: S603 (this interpreter, our own module)
-            [sys.executable, "-m", "rm_emulator.experiments.worker", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
+            [sys.executable, "-m", "rm_emulator.experiments.worker", *map(str, passed)],
+            pass_fds=passed,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -129,11 +197,28 @@ class _Worker:
 
     def assign(self, work: tuple[int, tuple[Cell, Path]]) -> None:
         self.index, (cell, directory) = work
+        self.watch.heard()
         with contextlib.suppress(OSError):  # it died before it began: the pipe's end says so
             self.pipe.send((cell, directory))
 
+    def where(self) -> str:
+        """The line at which the process is at work, '' if unknown; it writes the stack down even while C code runs."""
+        if not self.is_ready:  # the signal would end it
+            return ""
+        self._stack.truncate(0)
+        self._process.send_signal(signal.SIGUSR1)
+        until = time.monotonic() + _WRITING_S
+        while time.monotonic() < until:
+            time.sleep(_WRITING_S / 20)
+            self._stack.seek(0)
+            found = _FRAME.search(self._stack.read().decode(errors="replace"))
+            if found is not None:
+                return "{}:{}, {}".format(*found.groups())
+        return ""
+
     def exit_cause(self) -> str:
         """Cause of a process's end, as far as known."""
+        self._stack.close()
         try:
             code = self._process.wait(_GRACE_S)
         except subprocess.TimeoutExpired:
@@ -146,6 +231,7 @@ class _Worker:
     def stop(self) -> None:
         """End the process, with force after a grace period."""
         self.pipe.close()
+        self._stack.close()
         self._process.terminate()
         try:
             self._process.wait(_GRACE_S)

@@ -305,6 +305,8 @@ class ExpectationOutcome(Struct, frozen=True, kw_only=True):
     holds: bool
     left: Maybe
     right: Maybe
+    why: str | UnsetType = UNSET
+    """Why a side has no value although its figures have; not there in all other cases."""
 
 
 class Summary(Struct, frozen=True, kw_only=True):

@@ -58,7 +58,7 @@ def render(out_dir: Path) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(number=table.number, times=table.times, interval=table.interval)
+    environment.filters.update(number=table.number, times=table.times, interval=table.interval, sides=table.sides)
     environment.filters.update(headlined=functools.partial(table.by_headline, summary))
     environment.filters.update(thousands="{:,}".format, point=show_point)
     if summary.axes:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rm_emulator.results import expect
 from rm_emulator.results.contest import USUAL, Contest, figure_name, versus
-from rm_emulator.results.figures import BINS, Costs, Run, Speedup, Speedups, Summary, meaning
+from rm_emulator.results.figures import BINS, Costs, ExpectationOutcome, Run, Speedup, Speedups, Summary, meaning
 
 NOTHING = "-"
 #: So many labels are named one by one in a line of text.
@@ -302,8 +302,13 @@ def expectations(summary: Summary) -> Text:
     for outcome in summary.expect:
         mark, style = ("holds", "green") if outcome.holds else ("FAILS", "bold red")
         text.append(f"{mark}  ", style=style).append(outcome.text)
-        text.append(f"   ({number(outcome.left, 4)} against {number(outcome.right, 4)})\n", style="dim")
+        text.append(f"   ({sides(outcome)})\n", style="dim")
     return text
+
+
+def sides(outcome: ExpectationOutcome) -> str:
+    """The figures of both sides of an expectation, or the reason for a side without a value."""
+    return outcome.why or f"{number(outcome.left, 4)} against {number(outcome.right, 4)}"
 
 
 def show(summary: Summary, console: Console) -> None:

@@ -158,6 +158,10 @@ def _from_text(name: str, field: msgspec.structs.FieldInfo, text: str) -> Any:
             return msgspec.convert(candidate, field.type, strict=False)
         except msgspec.ValidationError as error:
             wrong = wrong or str(error)
+    if words := [str(word) for word in msgspec.json.schema(field.type).get("enum", ())]:
+        near = nearest(text, words)
+        hint = f", did you mean '{near}'?" if near else ""
+        wrong = f"expected {', '.join(words)}{hint}"
     raise InvalidParameters(f"trace format '{name}' setting '{field.encode_name}': '{text}': {wrong}")
 
 

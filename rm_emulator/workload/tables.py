@@ -33,6 +33,15 @@ MAX_LINE: Final = 64 * 2**20
 _GZIP: Final = b"\x1f\x8b"
 _CHUNK: Final = 2**20
 _SHOWN: Final = 3
+_SKIP: Final = "--skip-bad-rows leaves out rows that cannot be read (in a scenario: `options: {skip_bad_rows: true}`)"
+#: First bytes of what is packed in other ways than by gzip, once.
+_PACKED: Final = {
+    b"PK\x03\x04": "a zip archive, or a spreadsheet: take the file out of it, or save the table as CSV",
+    b"\x1f\x8b": "gzip inside gzip: unpack it once (gunzip)",
+    b"BZh": "packed by bzip2: unpack it (bunzip2), or pack it with gzip",
+    b"\xfd7zXZ": "packed by xz: unpack it (unxz), or pack it with gzip",
+    b"\x28\xb5\x2f\xfd": "packed by zstd: unpack it (unzstd), or pack it with gzip",
+}
 
 
 def one(path: Path | str, message: str, *, line: int | None = None, hint: str = "") -> TraceError:
@@ -71,10 +80,17 @@ class _Unpacked(io.RawIOBase):
             raise one(self._path, f"damaged gzip file ({error}): fetch it again") from None
         except OSError as error:
             raise one(self._path, f"cannot be read: {error.strerror}") from None
+        if not self._total:
+            self._refuse_packed(data)
         self._total += len(data)
         self._check()
         buffer[: len(data)] = data
         return len(data)
+
+    def _refuse_packed(self, begins: bytes) -> None:
+        for mark, what in _PACKED.items():
+            if begins.startswith(mark):
+                raise one(self._path, f"is {what}")
 
     def _check(self) -> None:
         if self._total > MAX_BYTES:
@@ -214,10 +230,12 @@ class BadRows(Issues):
         """The bad lines of a file, in order."""
         return sorted(line for file, line in self._rows if file == str(path) and line is not None)
 
-    def check(self, *, rows: int = 1) -> None:
+    def check(self, *, rows: int = 1, remedy: str = _SKIP) -> None:
         """Raise TraceError for noted mistakes unless bad rows may be left out and some are left (rows: how many)."""
         if not self.skip or rows == 0:
-            super().check()
+            # A mistake of the first line is that of a header, or of every line.
+            some = rows and any(line is not None and line > 1 for _, line in self._rows)
+            super().check(remedy=remedy if some else "")
 
     def notes(self) -> list[str]:
         """The rows left out: their count, and the first three by name."""

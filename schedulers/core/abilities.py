@@ -125,6 +125,10 @@ class TellsTurn(Ability):
         return None
 
 
+class MindsDeadlines(Ability):
+    """Follows the deadlines of jobs, which are only measured under all other policies."""
+
+
 class MindsQueues(Ability):
     """Follows settings of queues beyond limits, which hold under every policy. Asked of the class, by settings."""
 

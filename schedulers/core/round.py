@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from schedulers.core.decisions import Commit, Copy, Decision, Move, Place, Preempt, Run
+from schedulers.core.errors import VainSuggestions
 from schedulers.core.events import Event
 from schedulers.core.explain import limit_reason
 from schedulers.core.live import JobState, NodeState, StageState
@@ -15,6 +16,31 @@ from schedulers.core.placer import Placer
 from schedulers.core.policy import Offer, Outcome, Suggestion
 from schedulers.core.reasons import Reason
 from schedulers.core.state import ClusterState
+
+#: Suggestions in vain, in a row, before they are weighed against the number of all that could be suggested.
+PATIENCE: Final = 1000
+
+
+def lose_patience(state: ClusterState, policy: str, suggestion: Suggestion, outcome: Outcome, vain: int) -> None:
+    """Raise VainSuggestions for more suggestions in a row than there are stages and nodes to name, each twice.
+
+    policy: its kind. vain: how many there were in this round since anything started.
+    """
+    stages = sum(len(job.stages) for job in state.jobs.values())
+    if vain >= PATIENCE + 2 * stages * (1 + len(state.nodes)):
+        answer = outcome.reason.value if outcome.reason else "nothing"
+        why = mistaken(state, suggestion) or f"is answered with {answer}"
+        raise VainSuggestions(f"policy '{policy}' suggests {vain:,} times in a row what {why}")
+
+
+def mistaken(state: ClusterState, suggestion: Suggestion) -> str:
+    """The impossible part of a suggestion, a sentence without its subject; ''."""
+    job = state.jobs.get(suggestion.job)
+    if job is None:
+        return f"names job '{suggestion.job}', which is not there"
+    if suggestion.stage not in range(len(job.stages)):
+        return f"names stage {suggestion.stage!r} of job '{suggestion.job}', which has {len(job.stages)} (from 0)"
+    return ""
 
 
 class SuggestionOutcome(msgspec.Struct, frozen=True):
@@ -43,6 +69,7 @@ class Owner(Protocol):
     state: ClusterState
     placer: Placer
     rounds: list[RoundRecord]
+    in_vain: Suggestion | None
 
     def carry_out(self, decision: Decision, decisions: list[Decision]) -> None:
         """See Scheduler."""
@@ -54,7 +81,7 @@ class Owner(Protocol):
 class Round:
     """Deciding on a single fact, step by step. `offer` is None when nothing is on offer now."""
 
-    __slots__ = ("_decisions", "_event", "_outcomes", "_scheduler", "_version", "offer")
+    __slots__ = ("_decisions", "_event", "_outcomes", "_scheduler", "_vain", "_version", "offer")
 
     def __init__(
         self,
@@ -65,15 +92,26 @@ class Round:
         version: int | None,
     ) -> None:
         self._scheduler, self._event, self._decisions, self.offer = scheduler, event, decisions, offer
-        self._version = version
+        self._version, self._vain = version, 0
         self._outcomes: list[SuggestionOutcome] | None = [] if scheduler.config.record == "full" else None
 
     def suggest(self, suggestion: Suggestion) -> Outcome:
-        """Check a suggestion against the present state; apply a valid suggestion."""
+        """Check a suggestion against the present state; apply a valid suggestion.
+
+        Raises VainSuggestions for a policy that suggests without end what cannot start.
+        """
         if suggestion.copy:
             outcome = self._copy(suggestion)
         else:
             outcome = self._bring(suggestion) if suggestion.ahead else self._try(suggestion)
+        if outcome.placed:
+            self._vain = 0
+        else:
+            self._vain += 1
+            scheduler = self._scheduler
+            scheduler.in_vain = suggestion
+            if self._vain % PATIENCE == 0:
+                lose_patience(scheduler.state, scheduler.config.policy["kind"], suggestion, outcome, self._vain)
         if self._outcomes is not None:
             self._outcomes.append(SuggestionOutcome(suggestion, outcome))
         return outcome

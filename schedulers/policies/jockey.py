@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from schedulers.core import keyed
-from schedulers.core.abilities import NeedsEstimates, Rehearses, ability
+from schedulers.core.abilities import MindsDeadlines, NeedsEstimates, Rehearses, ability
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Event, Rehearsed, Tick
 from schedulers.core.policy import ClusterView, Promise, Triggers, policies
@@ -45,7 +45,7 @@ class JobControl(msgspec.Struct):
 
 
 @policies.register("jockey", source="Jockey (EuroSys'12), section 4")
-class Jockey(Around, NeedsEstimates, Rehearses):
+class Jockey(Around, NeedsEstimates, Rehearses, MindsDeadlines):
     """Gives each job with a deadline the containers needed to be done in time; another policy serves the rest.
 
     A job with a deadline (`deadline: 20m` of a written-out job; `spec.deadline` of a DagJob) is rehearsed: played

@@ -440,3 +440,20 @@ def test_case_without_a_file_runs_the_example_that_ships(command: Callable[..., 
     said = command("case")
     assert said.code == 0
     assert said.out.splitlines() == ["PASS drf-shares", "PASS drf-one-after-another", "PASS max-min-by-weights"]
+
+
+@pytest.mark.slow
+def test_an_interruption_while_the_program_is_still_being_imported_is_no_traceback(tmp_path: Path) -> None:
+    # The interruption comes from within an import, so that no clock decides whether the test means anything.
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    paths = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}"}
+    command = [sys.executable, "-m", "rm_emulator", "run", HELLO]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=paths, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
+def test_the_list_of_policies_ends_with_the_three_to_try_first(command: Callable[..., Any]) -> None:
+    said = command("policies")
+    assert "\nThree to try first: fifo as the baseline; drf for queues with weights; gs with predictor" in said.out
+    assert "Three to try" not in command("policies", "gs").out + command("placers").out
+    json.loads(command("policies", "--json").out)

@@ -274,7 +274,11 @@ def test_unknown_columns_may_be_passed_over(tmp_path: Path) -> None:
         (" \n\n", "jobs.csv: the file is empty"),
         (",,\n,,\n", "jobs.csv: there is no header line with column names"),
         ("job,durations\na,1\na,1,2\n", "jobs.csv:3: 3 cells, but the header has 2"),
-        ("job;durations\na;1\n", "jobs.csv:1: the cells seem to be separated by ';' (set the option delimiter)"),
+        (
+            "job;durations\na;1\n",
+            "jobs.csv:1: the cells seem to be separated by ';', not by ',' "
+            "(set the option delimiter: --option 'delimiter=;')",
+        ),
         ('job,durations\na,1\nb,"1\n', "jobs.csv:3: not CSV from here on: unexpected end of data"),
     ],
 )
@@ -322,7 +326,8 @@ def test_only_the_first_20_mistakes_are_shown_and_the_rest_counted(tmp_path: Pat
     with pytest.raises(TraceError) as caught:
         read(tmp_path, "job,durations\n" + "".join(f"j{n},-1\n" for n in range(1500)))
     lines = str(caught.value).splitlines()
-    assert (len(lines), lines[-1], caught.value.count) == (21, "... and 1,480 more", 1500)
+    assert (len(lines), lines[-2], caught.value.count) == (22, "... and 1,480 more", 1500)
+    assert lines[-1].startswith("--skip-bad-rows leaves out rows that cannot be read")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

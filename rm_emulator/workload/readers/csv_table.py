@@ -196,7 +196,9 @@ def _csv(path: Path, delimiter: str) -> tuple[list[str], Iterator[tuple[int, lis
     if len(header) == 1:
         marks = [mark for mark in (",", ";", "\t", "|") if mark != delimiter and mark in header[0]]
         if marks:
-            raise one(path, f"the cells seem to be separated by {marks[0]!r} (set the option delimiter)", line=1)
+            seen = f"the cells seem to be separated by {marks[0]!r}, not by {delimiter!r}"
+            written = f"'delimiter={marks[0]}'" if marks[0] != "\t" else r"$'delimiter=\t'"
+            raise one(path, f"{seen} (set the option delimiter: --option {written})", line=1)
     return header, rows
 
 
