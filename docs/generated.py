@@ -23,6 +23,7 @@ from rm_emulator.engine.profile import profiles
 from rm_emulator.results.chart import charts
 from rm_emulator.scenario.reference import entry
 from rm_emulator.workload import formats
+from rm_emulator.workload.contents import plain
 from schedulers.core.errors import SchedulerError
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
@@ -115,13 +116,18 @@ def _list(title: str, folder: str, entries: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _entry(facts: Mapping[str, Any], place: str, picture: str) -> Iterator[str]:
-    """The page of one plug-in: what it does, source, columns of a trace, settings, an example and a picture."""
+    """The page of one plug-in: what it does, source, columns of a trace and its lacks, settings, example, picture."""
     yield from (f"# `{facts['name']}`", "", facts["summary"], "")
     yield from (facts.get("description", ""), "", f"**Source:** {facts['source']}.", "")
     if columns := facts.get("columns"):
         yield from ("## Columns", "", "| column | needed | meaning |", "| --- | --- | --- |")
         for column in columns:
             yield f"| `{column['name']}` | {'yes' if column['required'] else ''} | {_cell(column['meaning'])} |"
+        yield ""
+    if carries := facts.get("carries"):
+        carried = ", ".join(map(plain, carries))
+        yield from ("## What the format lacks, and what is assumed", "", f"The format carries: {carried}.", "")
+        yield from (f"- **{plain(fact)}**: {_cell(assumed)}" for fact, assumed in facts["lacks"].items())
         yield ""
     if facts["parameters"]:
         yield from ("## Settings", "", "| setting | default | values | meaning |", "| --- | --- | --- | --- |")

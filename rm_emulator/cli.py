@@ -305,6 +305,8 @@ def _show_entries(entries: list[dict[str, Any]], among: str = "") -> None:
         for column in entry.get("columns", ()):
             needed = "" if column["required"] else " (optional)"
             console.print(Text(f"    column {column['name']}{needed}: {column['meaning']}"))
+        for fact, assumed in entry.get("lacks", {}).items():
+            console.print(Text(f"    lacks {fact}: {assumed}"))
         for setting in entry["parameters"]:
             default = setting["default"]
             shown = "" if default is None else f" = {str(default).lower() if isinstance(default, bool) else default}"

@@ -47,14 +47,18 @@ ELSEWHERE = {
 }
 #: What those would have left in the folder -> the text, or the sample of a format.
 LEFT = {
-    "docs/traces.md": {
-        "jobs.txt": samples.FILES["sacct"][1],
-        "apps.json": samples.FILES["yarn_apps"][1],
-        "pods.json": samples.FILES["pods"][1],
-        "NASA-iPSC-1993-3.1-cln.swf.gz": samples.FILES["swf"][1],
+    "docs/operate/from-slurm.md": {"jobs.txt": samples.FILES["sacct"][1]},
+    "docs/operate/from-yarn.md": {"apps.json": samples.FILES["yarn_apps"][1]},
+    "docs/operate/from-kubernetes.md": {"pods.json": samples.FILES["pods"][1]},
+    "docs/operate/from-swf.md": {"NASA-iPSC-1993-3.1-cln.swf.gz": samples.FILES["swf"][1]},
+    "docs/operate/from-google.md": {
         "google/task_events/part-00000-of-00500.csv": samples.FILES["google2011"][1],
         "cell-a/instance_events-000000000000.json": samples.FILES["google2019"][1],
+    },
+    "docs/operate/from-wfcommons.md": {
         "WfInstances/pegasus/montage/montage-chameleon-2mass-005d-001.json": samples.FILES["wfformat"][1],
+    },
+    "docs/operate/from-alibaba.md": {
         "openb_pod_list_default.csv": samples.FILES["openb"][1],
         **{f"pai/{name}": text for name, text in samples.PAI.items()},
     },

@@ -9,12 +9,16 @@ import msgspec
 
 from rm_emulator.hadoop.sls import read_sls
 from rm_emulator.hadoop.workload import workload
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 
 
 @register("hadoop", source="apache/hadoop, hadoop-tools/hadoop-sls 3.3.5, trace type SLS")
 class Hadoop:
-    """Jobs of Hadoop's scheduler load simulator; with `convert`, a scenario with its queues and settings."""
+    """Jobs of Hadoop's scheduler load simulator; with `convert`, a scenario with its queues and settings.
+
+    `convert hadoop FOLDER OUT` makes a scenario with the folder's nodes, queues and scheduler; a file of jobs alone, or
+    `format: hadoop` in a scenario, is an ordinary workload. The settings below are for a file of jobs alone.
+    """
 
     columns = (
         Column("job.start.ms", "submission, ms since the run began", required=True),
@@ -31,13 +35,17 @@ class Hadoop:
         Column("count", "so many equal tasks"),
     )
 
+    contents = Contents.lacking(
+        "gangs", "gpu", "dates", recurrence="A job's id is its name, so earlier runs of a job are not recognised."
+    )
+
     class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader: sizes of containers without their own, as in SLS's sls-runner.xml."""
 
-        container_mb: Annotated[int, msgspec.Meta(description="MB of a task's container", ge=1)] = 1024
-        container_vcores: Annotated[int, msgspec.Meta(description="vcores of a task's container", ge=1)] = 1
-        am_mb: Annotated[int, msgspec.Meta(description="MB of an application master", ge=1)] = 1024
-        am_vcores: Annotated[int, msgspec.Meta(description="vcores of an application master", ge=1)] = 1
+        container_mb: Annotated[int, msgspec.Meta(description="memory of a task's container, MB", ge=1)] = 1024
+        container_vcores: Annotated[int, msgspec.Meta(description="number of vcores of a task's container", ge=1)] = 1
+        am_mb: Annotated[int, msgspec.Meta(description="memory of an application master, MB", ge=1)] = 1024
+        am_vcores: Annotated[int, msgspec.Meta(description="number of vcores of an application master", ge=1)] = 1
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:

@@ -16,7 +16,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 import polars as pl
 
-from rm_emulator.workload.formats import Trace
+from rm_emulator.workload.formats import Contents, Trace
 from rm_emulator.workload.model import Drawn, Fixed, RunTimes, Workload, WorkloadJob
 from rm_emulator.workload.records import INSTANT_MS, MAX_TASKS, AtLeastOne, RecordParams, machine_steps, part_of
 from rm_emulator.workload.tables import BadRows, Column, fixed_table, one
@@ -42,25 +42,44 @@ ParentsOf = Callable[[list[str]], list[tuple[int, ...]]]
 #: From (hundredths of a core, fraction of a machine's memory) to a demand of at least 1 step each.
 Demands = Callable[[float, float], Vector]
 
+#: Facts of both tables; only that of 2018 has the order of stages.
+NO_INSTANCES: Final = Contents.lacking(
+    "recurrence",
+    "gangs",
+    "gpu",
+    "queue",
+    "user",
+    "submission",
+    "dates",
+    task_times=(
+        "All tasks of a stage take the stage's time from start to end, the longest that a task can have taken. "
+        "`parallel` divides it by the number of waves of so many tasks; `cov` spreads the times around their mean."
+    ),
+)
 _STATUSES: Final = (b"Terminated", b"Failed", b"Running", b"Waiting", b"Ready", b"Interrupted", b"Cancelled")
 
 
 class BatchParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of both readers."""
 
-    min_stages: Annotated[int, msgspec.Meta(ge=1, description="only jobs with at least so many stages")] = 1
+    min_stages: Annotated[
+        int, msgspec.Meta(ge=1, description="least number of stages of a job; smaller jobs are left out")
+    ] = 1
     task_scale: Annotated[
         float, msgspec.Meta(gt=0, description="factor on the number of tasks of each stage (at least 1 is left)")
     ] = 1.0
     time_scale: Annotated[float, msgspec.Meta(gt=0, description="factor on arrival times; 0.5 doubles the load")] = 1.0
     parallel: Annotated[
-        AtLeastOne | None, msgspec.Meta(description="tasks of a stage taken to have run at once; null: all of them")
+        AtLeastOne | None, msgspec.Meta(description="number of tasks of a stage that ran at once; null: all")
     ] = None
     cov: Annotated[
-        float, msgspec.Meta(ge=0, description="spread of run times inside a stage; 0: all tasks take the same time")
+        float,
+        msgspec.Meta(
+            ge=0, description="coefficient of variation of run times inside a stage; 0: all tasks take the same time"
+        ),
     ] = 0.0
     machine_memory: Annotated[
-        str, msgspec.Meta(description="memory of a machine, which the trace gives demands as fractions of")
+        str, msgspec.Meta(description="memory of a machine; demands in the trace are fractions of it")
     ] = "256Gi"
 
 

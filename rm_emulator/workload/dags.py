@@ -168,37 +168,47 @@ class DagsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Random DAGs as jobs; each DAG draws evenly among several values. Defaults: the sets of the HEFT paper."""
 
     tasks: Annotated[
-        tuple[Annotated[int, Meta(ge=1, le=1000)], ...], Meta(min_length=1, description="tasks of a DAG")
+        tuple[Annotated[int, Meta(ge=1, le=1000)], ...], Meta(min_length=1, description="number of tasks of a DAG")
     ] = (20, 40, 60, 80, 100)
     alpha: Annotated[
         tuple[Annotated[float, Meta(gt=0)], ...],
-        Meta(min_length=1, description="shape: above 1 short and wide, below 1 long and narrow"),
+        Meta(
+            min_length=1,
+            description="shape: sqrt(n) / alpha levels of sqrt(n) x alpha tasks; above 1 wide, below 1 long",
+        ),
     ] = (0.5, 1.0, 2.0)
     out_degree: Annotated[
         tuple[Annotated[int, Meta(ge=1)], ...],
-        Meta(min_length=1, description="children of a task; all tasks below it where there are fewer"),
+        Meta(min_length=1, description="number of children of a task, on any lower level; at most all tasks below"),
     ] = (1, 2, 3, 4, 5, 100)
     ccr: Annotated[
         tuple[Annotated[float, Meta(ge=0)], ...],
-        Meta(min_length=1, description="mean time of a transfer over mean time of a task"),
+        Meta(
+            min_length=1,
+            description="mean transfer time / mean task time, exact in every DAG at the links' `rate`",
+        ),
     ] = (0.1, 0.5, 1.0, 5.0, 10.0)
     beta: Annotated[
         tuple[Annotated[float, Meta(ge=0, le=2)], ...],
-        Meta(min_length=1, description="range of a task's times over the machines, relative to their mean"),
+        Meta(
+            min_length=1,
+            description="range of a task's times over the nodes: from 1 - beta/2 to 1 + beta/2 times the mean",
+        ),
     ] = (0.1, 0.25, 0.5, 0.75, 1.0)
     mean_s: Annotated[float, Meta(ge=0.001, le=1e6, description="mean time of a task, s")] = 50.0
     times: Annotated[
         Literal["by_node", "by_speed"],
         Meta(
-            description="by_node: a time of its own on every node (unrelated machines, spread by `beta`), whose speed "
-            "does not count; by_speed: size over the node's speed, `beta` says nothing"
+            description="run times: by_node draws a time per task and node (unrelated machines, spread by `beta`; node "
+            "speed does not count), by_speed divides the task's time by the node's speed (`beta` does not count)"
         ),
     ] = "by_node"
-    jobs: Annotated[int, Meta(ge=1, le=100_000, description="number of DAGs, each of them a job")] = 10
-    arrivals: Annotated[Literal["batch", "poisson"], Meta(description="all at time 0, or poisson after the first")] = (
-        "batch"
-    )
-    interarrival_s: Annotated[float, Meta(gt=0, description="poisson: mean time between jobs, s")] = 45.0
+    jobs: Annotated[int, Meta(ge=1, le=100_000, description="number of jobs, one DAG each")] = 10
+    arrivals: Annotated[
+        Literal["batch", "poisson"],
+        Meta(description="arrivals: batch all at time 0, poisson at random after the first job"),
+    ] = "batch"
+    interarrival_s: Annotated[float, Meta(gt=0, description="mean time between jobs, s, for poisson")] = 45.0
     queue: Annotated[str, Meta(description="queue of all jobs")] = "default"
     demand: Annotated[
         dict[str, Any], Meta(description="resources of one task, as quantities", examples=[{"cpu": 1}])

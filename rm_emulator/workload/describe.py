@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rm_emulator.workload.contents import Contents, plain
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Waves, Workload, WorkloadJob
 from schedulers.core.model import Job, PastJob, Stage
 
@@ -170,6 +171,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     notes: tuple[str, ...]
     """Jobs left out, with reasons."""
+    contents: Contents | None = None
+    """Facts of the trace, and the assumption for each lacking fact; None where nobody knows."""
 
 
 class _StageTimes(msgspec.Struct, frozen=True):
@@ -339,6 +342,7 @@ def describe(
         sampling_pays=_pays(teachers),
         verdict=_verdict(teachers, len(workload.jobs) - len(known)),
         notes=(*notes, *_notes(workload, len(workload.jobs) - len(known))),
+        contents=workload.contents,
     )
 
 
@@ -359,6 +363,8 @@ def lines(description: Description) -> list[str]:
         text.append(f"CoV over time is the larger one for {d.time_above_space:.1%} of the jobs")
     text += [line for groups in d.groups for line in _group_lines(groups)]
     text += [f"note: {note}" for note in d.notes]
+    lacks = d.contents.lacks if d.contents else {}
+    text += [f"not in the trace, {plain(fact)}: {assumed}" for fact, assumed in lacks.items()]
     return [*text, d.verdict]
 
 

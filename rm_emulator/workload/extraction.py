@@ -70,6 +70,7 @@ def extract(
         jobs=at_load(drawn, wanted, slots, sampler),
         history=_history([compressed(job, ratio, seed) for job in first], workload.history, drawn, cut, sampler),
         resources=workload.resources,
+        contents=workload.contents,
         source=f"{workload.source or workload.name}; {len(drawn)} jobs of the second half (SLearn, section 4.3)",
     )
 

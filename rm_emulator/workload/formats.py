@@ -5,6 +5,7 @@
         '''One line of summary.'''
 
         columns = (Column("job", "..."),)
+        contents = Contents.lacking("gangs", "gpu", task_times="All tasks of a job take the job's run time.")
 
         class Params(Struct): ...
 
@@ -16,6 +17,7 @@ The command line's `traces` and `convert` follow from the registration.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -25,6 +27,7 @@ import msgspec
 from rm_emulator.issues import Issue, Issues, TraceError
 from rm_emulator.program import cause
 from rm_emulator.workload import storage
+from rm_emulator.workload.contents import Contents
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.profiles import TpchProfiles, builtin_profiles
 from rm_emulator.workload.tables import Column, head, one
@@ -43,6 +46,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     mapping: dict[str, str] = {}
     """Source of each column, in the form of the setting `map`; empty for a file with the format's own columns."""
 
+    def lacking(self, contents: Contents, *usual: str, **assumed: str) -> Trace:
+        """The trace of a file that lacks some of its format's `contents`; parameters as for `Contents.lacking`."""
+        workload = msgspec.structs.replace(self.workload, contents=contents.without(*usual, **assumed))
+        return msgspec.structs.replace(self, workload=workload)
+
 
 class TraceFormat(Protocol):
     """The interface of a format class. The settings are a frozen struct `Params` inside the class."""
@@ -57,6 +65,9 @@ class TraceFormat(Protocol):
         """Read a file or folder. Raises TraceError with every mistake found."""
         ...
 
+    # `contents: Contents`, facts that files of the format have. A file with fewer facts has its own, in
+    # `Workload.contents`. A format without the attribute leaves the question open.
+    #
     # A format may also have a static `recognises(path, head) -> bool`: whether a folder, or a file that begins with
     # these bytes, looks like one of its own. Without it, the format is never guessed.
 
@@ -73,17 +84,27 @@ def names() -> list[str]:
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Plain data for `traces --json`: name, summary, source, columns, parameters. Raises UnknownName."""
+    """Plain data for `traces --json`: texts, facts carried and lacking, columns, parameters. Raises UnknownName."""
     entry = FORMATS.entry(name)
+    contents = contents_of(name)
+    facts = {"carries": contents.carried, "lacks": contents.lacks} if contents else {}
     return {
         "name": entry.name,
         "summary": entry.summary,
+        "description": (inspect.getdoc(entry.cls) or "").partition("\n")[2].strip(),
         "source": entry.source,
+        **facts,
         "columns": [
             {key: getattr(c, key) for key in ("name", "meaning", "required")} for c in getattr(entry.cls, "columns", ())
         ],
         "parameters": [msgspec.to_builtins(parameter) for parameter in entry.parameters()],
     }
+
+
+def contents_of(name: str) -> Contents | None:
+    """Facts that files of a format have; None for a format without a declaration. Raises UnknownName."""
+    contents: Contents | None = getattr(FORMATS.entry(name).cls, "contents", None)
+    return contents
 
 
 def options_from_text(name: str, settings: Iterable[str]) -> dict[str, Any]:
@@ -148,9 +169,13 @@ def read(name: str, path: Path | str, options: Mapping[str, Any] | None = None) 
     cls, params = FORMATS.parse({"kind": name, **(options or {})})
     try:
         ours = cls.__module__.startswith("rm_emulator.")
-        return cls.read(Path(path), params) if ours else _read_by_plugin(cls, name, Path(path), params)
+        trace = cls.read(Path(path), params) if ours else _read_by_plugin(cls, name, Path(path), params)
     except MemoryError:
         raise one(path, "does not fit into this machine's memory (take a part of it, or the option limit)") from None
+    if trace.workload.contents is not None:
+        return trace
+    workload = msgspec.structs.replace(trace.workload, contents=contents_of(name))
+    return msgspec.structs.replace(trace, workload=workload)
 
 
 def _read_by_plugin(cls: type[TraceFormat], name: str, path: Path, params: Any) -> Trace:
@@ -223,12 +248,14 @@ def convert(
 __all__ = [
     "FORMATS",
     "Column",
+    "Contents",
     "Issue",
     "Issues",
     "NoParams",
     "Trace",
     "TraceError",
     "TraceFormat",
+    "contents_of",
     "convert",
     "describe",
     "names",

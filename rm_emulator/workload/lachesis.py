@@ -46,9 +46,13 @@ FREQUENCIES: Final = tuple(tenth / 10 for tenth in range(21, 37))
 class LachesisSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """LACHESIS's jobs. Defaults: its largest small batch."""
 
-    jobs: Annotated[int, Meta(ge=1, description="number of jobs; the paper has 1 to 20, and 30 to 100")] = 20
-    queries: Annotated[tuple[int, ...], Meta(description="queries to draw from, 1 to 22")] = tpch.QUERIES
-    sizes: Annotated[tuple[int, ...], Meta(description="GB of data to draw from: 2 5 10 20 50 80 100")] = (
+    jobs: Annotated[int, Meta(ge=1, description="number of jobs; the paper has 1 to 20 and 30 to 100")] = 20
+    queries: Annotated[tuple[int, ...], Meta(description="numbers of the TPC-H queries to draw from, 1 to 22")] = (
+        tpch.QUERIES
+    )
+    sizes: Annotated[
+        tuple[int, ...], Meta(description="amounts of data to draw from, GB: 2, 5, 10, 20, 50, 80, 100")
+    ] = (
         2,
         5,
         10,
@@ -56,18 +60,19 @@ class LachesisSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         80,
         100,
     )
-    arrivals: Annotated[Literal["batch", "poisson"], Meta(description="all at time 0, or poisson after the first")] = (
-        "batch"
-    )
-    interarrival_s: Annotated[float, Meta(gt=0, description="poisson: mean time between jobs, s")] = 45.0
+    arrivals: Annotated[
+        Literal["batch", "poisson"],
+        Meta(description="arrivals: batch all at time 0, poisson at random after the first job"),
+    ] = "batch"
+    interarrival_s: Annotated[float, Meta(gt=0, description="mean time between jobs, s, for poisson")] = 45.0
     reading: Annotated[
         Literal["stage", "tasks"],
-        Meta(description="stage: a stage is one task, with the work of all of its tasks; tasks: it has its tasks"),
+        Meta(description="tasks of a stage: stage makes one task with all work, tasks keeps the measured number"),
     ] = "stage"
     ccr: Annotated[
-        float, Meta(ge=0, description="mean transfer of a stage's data over the mean time of a stage as one task")
+        float, Meta(ge=0, description="mean transfer time of a stage's data / mean run time of a stage as one task")
     ] = 5.0
-    level: Annotated[int, Meta(ge=1, description="number of executors whose measured durations are used")] = 50
+    level: Annotated[int, Meta(ge=1, description="number of executors of the measured durations")] = 50
     queue: Annotated[str, Meta(description="queue of all jobs")] = "default"
     demand: Annotated[
         dict[str, Any], Meta(description="resources of one task, as quantities", examples=[{"cpu": 1}])

@@ -27,15 +27,17 @@ from schedulers.core.resources import Resources
 class MixedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mix of services and batch jobs. Defaults: the example cell of Omega's simulator, for an hour."""
 
-    span_s: Annotated[float, Meta(gt=0, description="jobs arrive for so long, s")] = 3600.0
+    span_s: Annotated[float, Meta(gt=0, description="time during which jobs arrive, s")] = 3600.0
     batch_interarrival_s: Annotated[float, Meta(gt=0, description="mean time between batch jobs, s")] = 10.0
     batch_tasks: Annotated[float, Meta(ge=1, description="mean number of tasks of a batch job")] = 100.0
-    batch_task_s: Annotated[float, Meta(gt=0, description="mean run time of their tasks, s")] = 100.0
+    batch_task_s: Annotated[float, Meta(gt=0, description="mean run time of the tasks of batch jobs, s")] = 100.0
     service_interarrival_s: Annotated[float, Meta(gt=0, description="mean time between services, s")] = 20.0
     service_tasks: Annotated[float, Meta(ge=1, description="mean number of tasks of a service")] = 10.0
-    start_within_s: Annotated[float, Meta(gt=0, description="objective of services for their start, s")] = 60.0
+    start_within_s: Annotated[
+        float, Meta(gt=0, description="objective for the start of a service, s after its submission")
+    ] = 60.0
     preemptible: Annotated[bool, Meta(description="whether preemption may take containers from services")] = False
-    scale: Annotated[float, Meta(gt=0, description="so many times as many arrivals, of both")] = 1.0
+    scale: Annotated[float, Meta(gt=0, description="factor on the number of arrivals of batch jobs and services")] = 1.0
     users: Annotated[int, Meta(ge=1, description="number of users of batch jobs")] = 20
     demand: Annotated[
         dict[str, Any], Meta(description="resources of one task, as quantities", examples=[{"cpu": 1}])

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from rm_emulator.workload.contents import Contents
 from schedulers.core.fields import written
 from schedulers.core.model import Job, PastJob
 from schedulers.core.resources import Vector
@@ -116,6 +117,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     remote: Remote = Remote()
     """Cost of a task's distance from its input."""
+    contents: Contents | None = None
+    """Facts of the trace that the jobs were read from; None for jobs from elsewhere, and where nobody knows."""
 
     @property
     def tasks(self) -> int:

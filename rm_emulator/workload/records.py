@@ -40,10 +40,12 @@ T = TypeVar("T")
 class RecordParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of every reader of records."""
 
-    limit: Annotated[AtLeastOne | None, msgspec.Meta(description="only the first so many jobs by arrival")] = None
+    limit: Annotated[
+        AtLeastOne | None, msgspec.Meta(description="number of jobs to read, the first by arrival; null: all")
+    ] = None
     skip_bad_rows: Annotated[
         bool,
-        msgspec.Meta(description="leave out, count and name rows that cannot be read, instead of refusing the file"),
+        msgspec.Meta(description="unreadable rows are left out, counted and named; otherwise the file is refused"),
     ] = False
 
 
@@ -51,7 +53,8 @@ class LogParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Settings of the readers whose logs say how a job ended."""
 
     only_completed: Annotated[
-        bool, msgspec.Meta(description="leave out what failed, was killed or ran out of time; it held its room too")
+        bool,
+        msgspec.Meta(description="jobs that failed, were killed or timed out are left out; otherwise they are read"),
     ] = False
 
 

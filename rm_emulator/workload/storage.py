@@ -1,6 +1,7 @@
 """Workloads on disk: a folder of Parquet tables and a YAML file on their content.
 
-    workload.yaml     format, name, source, resources, cost of distance from input, notes, counts, SHA-256 of each file
+    workload.yaml     format, name, source, resources, cost of distance from input, notes, counts, facts of
+                      the trace (`Contents`), SHA-256 of each file
     jobs.parquet      a row per job, in order of arrival
     history.parquet   a row per earlier run, oldest first
     profiles.json.gz  measured TPC-H durations, where run times refer to them
@@ -31,6 +32,7 @@ import yaml
 from rm_emulator.files import load_yaml, write_file
 from rm_emulator.issues import Issues
 from rm_emulator.workload import storage_1
+from rm_emulator.workload.contents import Contents
 from rm_emulator.workload.model import Drawn, PerNode, PerTask, Remote, Waves, Workload, WorkloadJob
 from rm_emulator.workload.profiles import TpchProfiles
 from rm_emulator.workload.tables import one, parquet_frame
@@ -81,6 +83,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     sha256: dict[str, str]
     notes: tuple[str, ...] = ()
     remote: Remote = Remote()
+    contents: Contents | None = None
 
 
 def save(
@@ -120,6 +123,7 @@ def save(
         sha256={name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         notes=tuple(notes),
         remote=workload.remote,
+        contents=workload.contents,
     )
     text = yaml.dump(
         msgspec.to_builtins(header), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120
@@ -363,6 +367,7 @@ def _rebuilt(header: _Header, tables: Mapping[str, pl.DataFrame]) -> Workload:
         resources=header.resources,
         source=header.source,
         remote=header.remote,
+        contents=header.contents,
     )
 
 

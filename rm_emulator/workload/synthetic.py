@@ -50,60 +50,73 @@ _NEAR: Final = 0.04
 class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Knobs of the generator. Widths hold on 150 slots; run times are seconds at node speed 1."""
 
-    window_load: Annotated[float, Meta(gt=0, description="mean load, unless another one is asked for")]
+    window_load: Annotated[float, Meta(gt=0, description="mean load, if the workload has no `load`")]
     window_p50: Annotated[float, Meta(gt=0, description="median load of 1000 s windows at that mean")]
     window_p90: Annotated[float, Meta(gt=0, description="90th percentile of the load of 1000 s windows")]
     burstiness: Annotated[float, Meta(ge=0, description="sigma of the log-normal gaps between arrivals")]
-    tide: Annotated[float, Meta(ge=0, description="sigma of slow log-normal changes of the gaps")] = 0.0
-    tide_jobs: Annotated[float, Meta(ge=1, description="jobs between two changes")] = 60.0
+    tide: Annotated[float, Meta(ge=0, description="sigma of the slow log-normal changes of the gaps")] = 0.0
+    tide_jobs: Annotated[float, Meta(ge=1, description="number of jobs between two slow changes of the gaps")] = 60.0
     storms: Annotated[float, Meta(ge=0, le=1, description="share of jobs that arrive in storms")] = 0.0
-    storm_jobs: Annotated[float, Meta(ge=1, description="jobs of a storm")] = 40.0
+    storm_jobs: Annotated[float, Meta(ge=1, description="number of jobs of a storm")] = 40.0
     single: Annotated[float, Meta(ge=0, le=1, description="share of jobs with one task")]
     pair: Annotated[float, Meta(ge=0, le=1, description="share of jobs with two tasks")]
-    gang: Annotated[float, Meta(ge=0, le=1, description="share of jobs with `gang_width` tasks; the rest is wide")]
-    gang_width: Annotated[int, Meta(ge=3, description="tasks of a gang job")] = 4
+    gang: Annotated[
+        float, Meta(ge=0, le=1, description="share of jobs with `gang_width` tasks; the other jobs are wide")
+    ]
+    gang_width: Annotated[int, Meta(ge=3, description="number of tasks of a gang job")] = 4
     wide_width: Annotated[float, Meta(gt=0, description="median width of a wide job (log-normal)")]
     wide_width_sigma: Annotated[float, Meta(ge=0, description="sigma of the logarithm of a wide job's width")]
-    wide_width_min: Annotated[int, Meta(ge=1, description="narrowest wide job")] = 5
-    wide_width_max: Annotated[int, Meta(ge=1, description="widest wide job")] = 150
-    thin_task_s: Annotated[float, Meta(gt=0, description="median task run time of jobs of one or two tasks")]
-    thin_task_sigma: Annotated[float, Meta(ge=0, description="sigma of its logarithm over jobs")]
-    gang_task_s: Annotated[float, Meta(gt=0, description="median task run time of gang jobs")]
-    gang_task_sigma: Annotated[float, Meta(ge=0, description="sigma of its logarithm over jobs")]
-    wide_task_s: Annotated[float, Meta(gt=0, description="median task run time of wide jobs")]
-    wide_task_sigma: Annotated[float, Meta(ge=0, description="sigma of its logarithm over jobs")]
-    task_max_s: Annotated[float, Meta(gt=0, description="longest mean task run time of a job")]
-    past_task_max_s: Annotated[float, Meta(gt=0, description="the same for a past job; at most 0.9 of `history_days`")]
+    wide_width_min: Annotated[int, Meta(ge=1, description="least number of tasks of a wide job")] = 5
+    wide_width_max: Annotated[int, Meta(ge=1, description="largest number of tasks of a wide job")] = 150
+    thin_task_s: Annotated[float, Meta(gt=0, description="median task run time of jobs of one or two tasks, s")]
+    thin_task_sigma: Annotated[float, Meta(ge=0, description="sigma of the logarithm of that run time over jobs")]
+    gang_task_s: Annotated[float, Meta(gt=0, description="median task run time of gang jobs, s")]
+    gang_task_sigma: Annotated[float, Meta(ge=0, description="sigma of the logarithm of that run time over jobs")]
+    wide_task_s: Annotated[float, Meta(gt=0, description="median task run time of wide jobs, s")]
+    wide_task_sigma: Annotated[float, Meta(ge=0, description="sigma of the logarithm of that run time over jobs")]
+    task_max_s: Annotated[float, Meta(gt=0, description="longest mean task run time of a job, s")]
+    past_task_max_s: Annotated[
+        float, Meta(gt=0, description="longest mean task run time of a past job; at most 0.9 of `history_days`")
+    ]
     even_cov: Annotated[float, Meta(ge=0, description="median CoV among the tasks of a pair or gang job")]
-    even_cov_sigma: Annotated[float, Meta(ge=0, description="sigma of its logarithm over jobs")]
+    even_cov_sigma: Annotated[float, Meta(ge=0, description="sigma of the logarithm of that CoV over jobs")]
     wide_cov: Annotated[float, Meta(ge=0, description="median CoV among the tasks of a wide job")]
-    wide_cov_sigma: Annotated[float, Meta(ge=0, description="sigma of its logarithm over jobs")]
+    wide_cov_sigma: Annotated[float, Meta(ge=0, description="sigma of the logarithm of that CoV over jobs")]
     cov_max: Annotated[float, Meta(gt=0, description="largest CoV among the tasks of a job")] = 3.0
     two_speeds: Annotated[
         float,
         Meta(ge=0, le=1, description="share of the variance among tasks that comes from machines of two speeds"),
     ]
     time_cov_p50: Annotated[float, Meta(gt=0, description="median CoV of a name's mean task run time over its history")]
-    time_cov_p90: Annotated[float, Meta(gt=0, description="its 90th percentile over jobs")]
+    time_cov_p90: Annotated[
+        float,
+        Meta(gt=0, description="90th percentile over jobs of the CoV of a name's mean task run time over its history"),
+    ]
     jitter: Annotated[float, Meta(ge=0, description="sigma of the log-normal run-to-run noise of a name")]
-    outliers: Annotated[float, Meta(ge=0, le=0.5, description="share of a name's runs that are far longer")] = 0.055
-    drifted: Annotated[float, Meta(ge=0, le=1, description="share of jobs that got shorter than in their history")]
-    drift: Annotated[float, Meta(ge=0, description="mean of the logarithm of how much longer they were (exponential)")]
-    drift_max_s: Annotated[float, Meta(gt=0, description="no name was longer than this because of drift alone")]
+    outliers: Annotated[float, Meta(ge=0, le=0.5, description="share of a name's runs that take far longer")] = 0.055
+    drifted: Annotated[float, Meta(ge=0, le=1, description="share of jobs that are shorter than in their history")]
+    drift: Annotated[
+        float, Meta(ge=0, description="mean logarithm of the factor by which these jobs were longer (exponential)")
+    ]
+    drift_max_s: Annotated[float, Meta(gt=0, description="longest past mean task run time that drift alone makes, s")]
     runs_per_name: Annotated[float, Meta(ge=1, description="mean number of runs of a name in the workload")] = 2.5
     popularity: Annotated[float, Meta(ge=0, description="Zipf exponent of the number of runs over names")] = 0.5
     new_names: Annotated[float, Meta(ge=0, le=1, description="share of jobs whose name has no history")] = 0.05
-    past_runs: Annotated[int, Meta(ge=2, description="runs of every other name in the history")] = 18
-    history_days: Annotated[float, Meta(gt=0, description="days before the first arrival that history spans")]
-    names_per_app: Annotated[float, Meta(ge=1, description="mean number of names that run the same app")] = 8.0
+    past_runs: Annotated[int, Meta(ge=2, description="number of runs in the history of each name that has one")] = 18
+    history_days: Annotated[float, Meta(gt=0, description="span of the history before the first arrival, days")]
+    names_per_app: Annotated[float, Meta(ge=1, description="mean number of names of an app")] = 8.0
     app_noise: Annotated[
-        float, Meta(ge=0, description="0: apps sort names by run time exactly; 1 and more: apps say nothing of it")
+        float,
+        Meta(
+            ge=0,
+            description="noise in what the app tells of run times; 0: names in order of run time, from 1 on: nothing",
+        ),
     ] = 0.3
     names_per_user: Annotated[float, Meta(ge=1, description="mean number of names of a user")] = 12.0
-    cpu_milli: Annotated[int, Meta(ge=1, description="CPU that a task asks for, in 1/1000")] = 1000
+    cpu_milli: Annotated[int, Meta(ge=1, description="CPU demand of a task, millicores")] = 1000
     memory_mib: Annotated[
         tuple[Annotated[int, Meta(ge=1)], ...],
-        Meta(min_length=1, description="memory sizes that tasks ask for, one per app, in MiB"),
+        Meta(min_length=1, description="memory demands of tasks, one per app, MiB"),
     ] = (1024, 2048, 3072, 4096)
 
     def __post_init__(self) -> None:
@@ -121,7 +134,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 # Variations over space and time: a random search for Table 4 and the errors of sampling, then steps by hand, one
 # knob at a time, on seeds 1 to 4; drift and jitter: by hand for 3Sigma's errors, with our three_sigma at its
 # defaults. `time_cov_p90` lies above the paper's figure because the feature with the least variation counts.
-# docs/workloads.md shows what seeds 1 to 10 measure.
+# docs/research/presets-against-the-paper.md has the figures of seeds 1 to 10.
 PRESETS: Final[Mapping[str, Preset]] = {
     "2sigma-like": Preset(
         window_load=1.05,

@@ -41,9 +41,11 @@ class EventParams(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Settings of both readers."""
 
     machine_cpu: Annotated[
-        str, msgspec.Meta(description="cores of the largest machine, which the trace gives requests as fractions of")
+        str, msgspec.Meta(description="cores of the largest machine; requests in the trace are fractions of it")
     ] = "64"
-    machine_memory: Annotated[str, msgspec.Meta(description="memory of the largest machine, likewise")] = "256Gi"
+    machine_memory: Annotated[
+        str, msgspec.Meta(description="memory of the largest machine; requests in the trace are fractions of it")
+    ] = "256Gi"
 
 
 class Names(msgspec.Struct, frozen=True):

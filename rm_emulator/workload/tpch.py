@@ -38,28 +38,32 @@ class TpchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     jobs: Annotated[
         AtLeastOne | None, msgspec.Meta(description="number of jobs; null: every query at every size once, in order")
     ] = 200
-    queries: Annotated[tuple[int, ...], msgspec.Meta(description="queries to draw from, 1 to 22")] = QUERIES
-    sizes: Annotated[tuple[int, ...], msgspec.Meta(description="GB of data to draw from: 2 5 10 20 50 80 100")] = (
-        SIZES_GB
-    )
-    arrivals: Annotated[Literal["poisson", "batch"], msgspec.Meta(description="poisson, or all at time 0")] = "poisson"
-    initial: Annotated[int, msgspec.Meta(ge=1, description="poisson: so many jobs are there at time 0")] = 1
-    interarrival_s: Annotated[float, msgspec.Meta(gt=0, description="poisson: mean time between jobs, s")] = 25.0
+    queries: Annotated[
+        tuple[int, ...], msgspec.Meta(description="numbers of the TPC-H queries to draw from, 1 to 22")
+    ] = QUERIES
+    sizes: Annotated[
+        tuple[int, ...], msgspec.Meta(description="amounts of data to draw from, GB: 2, 5, 10, 20, 50, 80, 100")
+    ] = SIZES_GB
+    arrivals: Annotated[
+        Literal["poisson", "batch"], msgspec.Meta(description="arrivals: poisson at random, batch all at time 0")
+    ] = "poisson"
+    initial: Annotated[int, msgspec.Meta(ge=1, description="number of jobs at time 0, for poisson")] = 1
+    interarrival_s: Annotated[float, msgspec.Meta(gt=0, description="mean time between jobs, s, for poisson")] = 25.0
     draws: Annotated[
         Literal["own", "released"],
         msgspec.Meta(
-            description="queries, sizes and arrivals as we draw them, or the very ones that Decima's released "
+            description="source of queries, sizes and arrivals: own draws, or the draws that Decima's released "
             "simulator draws from the seed"
         ),
     ] = "own"
     load: Annotated[
         Annotated[float, msgspec.Meta(gt=0)] | None,
         msgspec.Meta(
-            description="total work / (slots x arrival span), met exactly; overrules interarrival_s", examples=[0.8]
+            description="total work / (slots x arrival span), met exactly; overrides `interarrival_s`", examples=[0.8]
         ),
     ] = None
     slots: Annotated[
-        AtLeastOne | None, msgspec.Meta(description="slots (or executors) that `load` is measured against")
+        AtLeastOne | None, msgspec.Meta(description="number of slots (or executors) that `load` is measured against")
     ] = None
     durations: Annotated[
         Literal["waves", "per_task"],
@@ -69,13 +73,13 @@ class TpchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         ),
     ] = "waves"
     level: Annotated[
-        int, msgspec.Meta(ge=1, description="number of executors whose measurements per_task and history use")
+        int, msgspec.Meta(ge=1, description="number of executors of the measurements that per_task and `history` use")
     ] = 50
     history: Annotated[int, msgspec.Meta(ge=0, description="number of earlier runs, over all queries")] = 200
     history_sizes: Annotated[
-        tuple[int, ...], msgspec.Meta(description="GB of data of the earlier runs; empty: as `sizes`")
+        tuple[int, ...], msgspec.Meta(description="amounts of data of the earlier runs, GB; empty: as `sizes`")
     ] = ()
-    users: Annotated[int, msgspec.Meta(ge=1, description="number of users; a query belongs to one")] = 4
+    users: Annotated[int, msgspec.Meta(ge=1, description="number of users; each query belongs to one user")] = 4
     queue: Annotated[str, msgspec.Meta(description="queue of all jobs")] = "default"
     demand: Annotated[
         dict[str, Any],
@@ -84,8 +88,8 @@ class TpchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     drawn: Annotated[
         dict[str, Any],
         msgspec.Meta(
-            description="resources of which each stage demands a part drawn from (0, 1] of what stands here, "
-            "instead of what `demand` says (Decima, section 7.3)",
+            description="resources of which each stage demands a random part, (0, 1] of these quantities, instead of "
+            "the quantities in `demand` (Decima, section 7.3)",
             examples=[{"memory": "8Gi"}],
         ),
     ] = msgspec.field(default_factory=dict)

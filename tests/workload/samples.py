@@ -333,3 +333,55 @@ def write(name: str, folder: Path) -> Path:
 
 NAMES = (*FILES, "alibaba2020")
 Change = Callable[[str], str]
+
+CSV = """\
+job,name,user,queue,submit,stage,parents,cpu,memory,res:gpu,durations
+a,nightly,ann,prod,2024-03-01T10:00:00,read,,1,2Gi,,1;2
+a,,,,,write,read,1,2Gi,1,3
+"""
+BATCH_2017 = "10,40,1,1,2,Terminated,50,0.01\n10,40,1,2,1,Terminated,100,0.02\n"
+BATCH_2018 = "M1,2,j_1,1,Terminated,10,40,100,0.5\nR2_1,1,j_1,1,Terminated,40,60,100,0.5\n"
+SLS = """\
+{"am.type": "mapreduce", "job.start.ms": 0, "job.end.ms": 9000, "job.queue.name": "prod", "job.id": "a",
+ "job.user": "ann", "job.tasks": [
+  {"container.type": "map", "container.start.ms": 0, "container.end.ms": 1000},
+  {"container.type": "map", "container.start.ms": 0, "container.end.ms": 2000},
+  {"container.type": "reduce", "container.start.ms": 0, "container.end.ms": 2000}]}
+"""
+DECIMA = json.dumps(
+    {
+        "source": "made up",
+        "queries": [
+            {
+                "query": 1,
+                "size": "2g",
+                "edges": [[0, 1]],
+                "stages": [
+                    {"tasks": 3, "fresh_durations": {5: [9]}, "first_wave": {5: [9, 4]}, "rest_wave": {5: [2]}},
+                    {"tasks": 1, "fresh_durations": {5: [9]}, "first_wave": {5: [9, 4]}, "rest_wave": {5: [2]}},
+                ],
+            }
+        ],
+    }
+)
+_GPU = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
+#: Files with all facts that their format has.
+_WHOLE = {
+    **{name: {file: text} for name, (file, text) in FILES.items()},
+    "csv": {"jobs.csv": CSV},
+    "alibaba2017": {"batch_task.csv": BATCH_2017},
+    "alibaba2018": {"batch_task.csv": BATCH_2018},
+    "alibaba2020": PAI,
+    "decima": {"profiles.json": DECIMA},
+    "hadoop": {"jobs.json": SLS},
+    "google2011": {"task_events.csv": GOOGLE_2011, "job_events.csv": GOOGLE_2011_JOBS},
+    "google2019": {"instance_events.json": GOOGLE_2019, "collection_events.json": GOOGLE_2019_COLLECTIONS},
+    "pods": {"pods.json": pods(pod("a-abcde", spec=_GPU), *json.loads(PODS)["items"])},
+}
+
+
+def whole(name: str, folder: Path) -> Path:
+    """A sample with all facts that the format has: a file, or a folder of several files."""
+    for file, text in _WHOLE[name].items():
+        (folder / file).write_text(text)
+    return folder if len(_WHOLE[name]) > 1 else folder / file

@@ -1,4 +1,4 @@
-"""Damaged files of every format: each is one clear message, or a tolerance that docs/traces.md tells of."""
+"""Damaged files of every format: each is one clear message, or a tolerance that docs/traces.md describes."""
 
 from __future__ import annotations
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rm_emulator.workload.batch_task import BatchParams, assemble, finished, is_batch_task
+from rm_emulator.workload.batch_task import NO_INSTANCES, BatchParams, assemble, finished, is_batch_task
 from rm_emulator.workload.formats import Column, Trace, register
 
 
 @register("alibaba2017", source="alibaba/clusterdata, cluster-trace-v2017, batch_task")
 class Alibaba2017:
-    """Alibaba's production batch jobs of 2017: stages without an order among them, with instances and demands."""
+    """Alibaba's production batch jobs of 2017: stages without an order among them, with instances and demands.
+
+    A task of the trace is a stage here, an instance a task. Stages with a status other than `Terminated`, and stages
+    without demands, are left out and counted. A stage within one second is taken to last half a second. Memory is a
+    fraction of a machine's, whose size is not published: `machine_memory` gives it.
+    """
 
     columns = (
         Column("task_create_time", "s since the trace began", True, "whole", "start"),
@@ -24,6 +29,7 @@ class Alibaba2017:
             "normalized_memory_requested_per_instance", "fraction of a machine's memory", True, "number", "mem_fraction"
         ),
     )
+    contents = NO_INSTANCES.without("dag")
     Params = BatchParams
 
     @staticmethod

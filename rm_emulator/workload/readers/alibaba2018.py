@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
 
-from rm_emulator.workload.batch_task import BatchParams, assemble, finished, is_batch_task
+from rm_emulator.workload.batch_task import NO_INSTANCES, BatchParams, assemble, finished, is_batch_task
 from rm_emulator.workload.formats import Column, Trace, register
 
 _NAME: Final = re.compile(r"[A-Za-z]+([0-9]{1,9})(?:_(.*))?")
@@ -25,7 +25,15 @@ _CYCLIC: Final = "jobs taken to have no order, their names form a cycle"
 
 @register("alibaba2018", source="alibaba/clusterdata, cluster-trace-v2018, schema.txt, batch_task")
 class Alibaba2018:
-    """Alibaba's production DAG jobs of 2018: stages with parents, instances and demands."""
+    """Alibaba's production DAG jobs of 2018: stages with parents, instances and demands.
+
+    The name of a stage holds its parents: letters, the stage's own number, the numbers of the parents. `M1` waits for
+    nothing, `R2_1` for stage 1, `J3_1_2` for stages 1 and 2. The letters carry no order; parts other than numbers
+    (`_Stg4`) are ignored; stages with other names (`task_...`, `MergeTask`) wait for nothing. Parents that are not
+    among the job's finished stages are left out, and a job whose names form a cycle loses its order; both are counted.
+    The other rules are those of `alibaba2017`. The full table has some rows with `nan`: `skip_bad_rows` leaves them
+    out.
+    """
 
     columns = (
         Column("task_name", "letters, own number, parents' numbers: J3_1_2; a stage here", True, "text", "stage"),
@@ -38,6 +46,7 @@ class Alibaba2018:
         Column("plan_cpu", "100 = 1 core", True, "number", "cpu"),
         Column("plan_mem", "percent of a machine's memory", True, "number", "mem_fraction"),
     )
+    contents = NO_INSTANCES
     Params = BatchParams
 
     @staticmethod

@@ -12,7 +12,7 @@ from typing import Annotated, Final, TypeVar
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.model import Fixed, RunTimes, WorkloadJob
 from rm_emulator.workload.records import MAX_TASKS, Log, LogParams, distinct, entry, number, runtimes, to_ms, whole
 from rm_emulator.workload.tables import BadRow, csv_rows, one
@@ -51,7 +51,14 @@ class _Job(msgspec.Struct):
 
 @register("alibaba2020", source="alibaba/clusterdata, cluster-trace-gpu-v2020 (PAI)")
 class Alibaba2020:
-    """Machine learning jobs of Alibaba's GPU cluster of 2020, a folder of pai_*_table.csv."""
+    """Machine learning jobs of Alibaba's GPU cluster of 2020, a folder of pai_*_table.csv.
+
+    `pai_task_table.csv` is required; `pai_job_table.csv` (submission, user), `pai_instance_table.csv` (run times) and
+    `pai_group_tag_table.csv` (`group`, the recurring name) are read where present, with or without header lines. A
+    task of the trace (`ps`, `worker`) is a stage here, an instance a task. `plan_cpu` and `plan_gpu` are in percent of
+    a core and of a GPU; `plan_mem` is in GB, read as GiB. Tasks with a status other than `Terminated` and `Failed` are
+    left out; with `only_completed` failed tasks, too. Types of GPUs are not read.
+    """
 
     columns = (
         Column("job_name", "of all tables: the job", required=True),
@@ -67,10 +74,14 @@ class Alibaba2020:
         Column("group", "of pai_group_tag_table: what recurs"),
     )
 
+    contents = Contents.lacking(
+        "queue", "dag", "dates", gangs="Instances of a task start one by one, or together with `gang=true`."
+    )
+
     class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
 
-        gang: Annotated[bool, msgspec.Meta(description="the instances of a task start together, or not at all")] = False
+        gang: Annotated[bool, msgspec.Meta(description="whether the instances of a task start together")] = False
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
@@ -97,12 +108,16 @@ class Alibaba2020:
         ]
         if not times:
             assumed.append("an instance is taken to last as long as its task did (there is no pai_instance_table)")
-        return log.trace(
+        trace = log.trace(
             entries,
             source="Alibaba cluster-trace-gpu-v2020",
             assumed=assumed,
             resources=Resources(("cpu", "memory", "gpu")),
         )
+        absent = [] if known else ["user", "submission"]
+        absent += [] if known and groups else ["recurrence"]
+        without = {} if times else {"task_times": "All instances of a task take the time of their task."}
+        return trace.lacking(Alibaba2020.contents, *absent, **without)
 
 
 def _each(log: Log, table: str, read: Callable[[_Row], T | None], *, needed: bool = False) -> list[T]:

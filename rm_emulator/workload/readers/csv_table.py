@@ -1,4 +1,4 @@
-"""A user's own jobs as a table, CSV or Parquet; the columns are documented in docs/traces.md.
+"""A user's own jobs as a table, CSV or Parquet; docs/operate/from-your-own-table.md shows how.
 
 Every cell is checked, and all mistakes are reported at once, each with its line, its column, the value and the
 accepted values.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.mapping import UNITS_MS, mapped
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Workload, WorkloadJob
 from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, instant, number, plain
@@ -25,24 +25,30 @@ from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.resources import Resources, Vector, parse_quantity, to_steps
 
 _COLUMNS: Final = (
-    Column("job", "the job's id, the same on all its rows", required=True),
-    Column("name", "what the job is called every time it runs: what predictors find its earlier runs by"),
-    Column("user", "who submits it"),
-    Column("app", "the program that it runs"),
-    Column("queue", "the queue it goes to; 'default' when empty"),
-    Column("weight", "its share against other jobs of the queue; 1 when empty"),
-    Column("submit", "when it arrives: a number in the time unit, or a date and time such as 2024-01-31T10:00:00"),
-    Column("stage", "the stage's name, unique in the job; its number from 0 when empty"),
-    Column("parents", "stages that must be done before: names or numbers from 0, separated by ';' or space"),
-    Column("tasks", "number of tasks; as many as durations when empty"),
-    Column("cpu", "cores of one task: 2, 0.5, 500m"),
+    Column("job", "id of the job, the same on all rows of the job", required=True),
+    Column("name", "recurring name of the job, the same in each run: predictors find earlier runs by this name"),
+    Column("user", "user who submits the job"),
+    Column("app", "program that the job runs"),
+    Column("queue", "queue of the job; 'default' when empty"),
+    Column("weight", "weight of the job among the jobs of its queue, above 0; 1 when empty"),
+    Column("submit", "arrival: a number in the time unit, or a date and time (UTC without a zone); 0 when empty"),
+    Column("stage", "name of the stage, unique in the job; its number from 0 when empty"),
+    Column("parents", "stages that must be done before this stage: names or numbers from 0, separated by ';' or space"),
+    Column("tasks", "number of tasks; the number of `durations`, or 1, when empty"),
+    Column("cpu", "cores of one task: 2, 0.5, 500m; 0 when empty, 1 if the row asks for nothing else"),
     Column("memory", "memory of one task: 4Gi, 512Mi, or a plain number in the memory unit"),
-    Column("res:NAME", "any other resource of one task, such as res:gpu or res:nvidia.com/gpu"),
-    Column("durations", "run time of all tasks, or one per task separated by ';' (this or mean)", required=True),
-    Column("mean", "mean run time of the tasks, where single ones are not known"),
+    Column("res:NAME", "another resource of one task, such as res:gpu or res:nvidia.com/gpu; 0 when empty"),
+    Column("durations", "one run time for all tasks, or one per task separated by ';'; or give `mean`", required=True),
+    Column("mean", "mean run time of the tasks, where single run times are not known"),
     Column("cov", "coefficient of variation of the run times around mean; 0 when empty"),
-    Column("distribution", "of the run times around mean: lognormal (when empty), gamma, exponential, uniform, normal"),
-    Column("hint", "what the submitter says a task takes"),
+    Column(
+        "distribution",
+        "distribution of the run times around mean: lognormal (when empty), gamma, exponential, uniform, normal",
+    ),
+    Column(
+        "hint",
+        "run time of a task as the submitter estimates it; some policies use the hint, the emulated run time does not",
+    ),
 )
 _NAMES: Final = tuple(column.name for column in _COLUMNS if column.name != "res:NAME")
 _OF_JOB: Final = ("name", "user", "app", "queue", "weight", "submit")
@@ -61,21 +67,27 @@ class _Options(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Settings of the reader."""
 
     time_unit: Annotated[
-        Literal["ns", "us", "ms", "s", "min", "h"], msgspec.Meta(description="unit of submit, durations, mean and hint")
+        Literal["ns", "us", "ms", "s", "min", "h"],
+        msgspec.Meta(description="unit of `submit`, `durations`, `mean` and `hint`"),
     ] = "s"
     memory_unit: Annotated[
-        Literal["B", "k", "M", "G", "Ki", "Mi", "Gi"], msgspec.Meta(description="unit of a memory without one")
+        Literal["B", "k", "M", "G", "Ki", "Mi", "Gi"],
+        msgspec.Meta(description="unit of `memory` in cells without a unit"),
     ] = "B"
     rows: Annotated[
-        Literal["stage", "task"], msgspec.Meta(description="what a row is: a stage, or one task of a stage")
+        Literal["stage", "task"],
+        msgspec.Meta(description="content of a row: a stage, or one task of a stage with one duration"),
     ] = "stage"
     origin: Annotated[
-        Literal["first", "zero"], msgspec.Meta(description="time 0: the first arrival, or 0 of the submit column")
+        Literal["first", "zero"], msgspec.Meta(description="time 0: the first arrival, or the 0 of the column `submit`")
     ] = "first"
-    delimiter: Annotated[str, msgspec.Meta(min_length=1, max_length=1, description="between the cells of CSV")] = ","
-    ignore: Annotated[tuple[str, ...], msgspec.Meta(description="columns to pass over; * for all unknown ones")] = ()
+    delimiter: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=1, description="character between the cells of CSV")
+    ] = ","
+    ignore: Annotated[tuple[str, ...], msgspec.Meta(description="columns to ignore; * for all unknown columns")] = ()
     map: Annotated[
-        dict[str, str], msgspec.Meta(description="columns of another table by our names: {submit: SubmitTime@ms}")
+        dict[str, str],
+        msgspec.Meta(description="columns of a foreign table by our names, such as {submit: SubmitTime@ms}"),
     ] = msgspec.field(default_factory=dict)
 
 
@@ -99,11 +111,21 @@ class _Jobs(msgspec.Struct, kw_only=True):
     """Facts of the job as a whole by column, each with the line of the first row that has the fact."""
 
 
-@register("csv", source="docs/traces.md")
+@register("csv", source="rm-emulator")
 class CsvTable:
-    """A table of your own, CSV or Parquet: one row per stage (or task) with demands and run times."""
+    """A table of your own, CSV or Parquet: one row per stage (or task) with demands and run times.
+
+    A row is a stage: a number of tasks that ask for the same. A job of one stage needs one row. CSV has a header line;
+    columns come in any order, and only `job` and one of `durations` and `mean` are required. `name`, `user`, `app`,
+    `queue`, `weight` and `submit` belong to the job: one of its rows has them, or all rows have the same. A row without
+    demands asks for one core. A run time below 1 ms counts as 1 ms. A `submit` column has numbers or dates, never both.
+
+    In Parquet, a column may have a date type or a duration type, and `durations` may be a list; mistakes name the row
+    (from 1) instead of the line.
+    """
 
     columns = _COLUMNS
+    contents = Contents.lacking("gangs")
     Params = _Options
 
     @staticmethod
@@ -133,11 +155,13 @@ class CsvTable:
             issues.add("a header but no rows")
         made = list(_jobs(jobs, options, issues))
         issues.check(rows=len(made))
+        ordered = _in_time(made, options, issues)
         workload = Workload(
             name=path.name.partition(".")[0],
-            jobs=_in_time(made, options, issues),
+            jobs=ordered,
             resources=cells.resources.names,
             source=path.name,
+            contents=_contents(positions, ordered, dates=cells.dates),
         )
         issues.check(rows=len(made))
         return Trace(workload=workload, notes=(*issues.notes(), *notes, *cells.notes()), mapping=mapping)
@@ -271,6 +295,11 @@ class _Cells:
         self._texts: list[str] = []
         self._small_memory = 0
         self.line = 0
+
+    @property
+    def dates(self) -> bool:
+        """Whether the column of submissions has dates, as far as rows were read."""
+        return self._first_submit is not None and not self._first_submit[0]
 
     def at(self, line: int, texts: list[str]) -> None:
         """Go to a row."""
@@ -545,6 +574,35 @@ def _parents(job_id: str, row: _Row, names: list[str], issues: BadRows) -> tuple
                 hint=nearest(part, names),
             )
     return tuple(sorted(parents))
+
+
+def _contents(columns: Iterable[str], jobs: Sequence[WorkloadJob], *, dates: bool) -> Contents:
+    """Facts of a table, by its columns and by the run times of stages with several tasks."""
+    found = set(columns)
+    lacks = [fact for fact, column in (("user", "user"), ("queue", "queue"), ("dag", "parents")) if column not in found]
+    lacks += [] if {"name", "app"} & found else ["recurrence"]
+    lacks += [] if any("gpu" in column for column in found) else ["gpu"]
+    lacks += [] if dates else ["dates"]
+    assumed = {}
+    if "cpu" not in found:
+        assumed["cpu"] = "A task asks for no core, or for one core if its row asks for nothing else."
+    if "memory" not in found:
+        assumed["memory"] = "A task asks for no memory."
+    if "submit" not in found:
+        assumed["submission"] = "All jobs arrive at time 0."
+    wide = [
+        times
+        for entry in jobs
+        for stage, times in zip(entry.job.stages, entry.runtimes, strict=True)
+        if stage.tasks > 1
+    ]
+    single = sum(not isinstance(times, PerTask) for times in wide)
+    if single:
+        assumed["task_times"] = (
+            f"All tasks of a stage take the stage's one duration, or vary around its mean by `cov` "
+            f"({single:,} of {len(wide):,} stages with several tasks)."
+        )
+    return Contents.lacking("gangs", *lacks, **assumed)
 
 
 def _in_time(jobs: list[WorkloadJob], options: _Options, issues: BadRows) -> tuple[WorkloadJob, ...]:

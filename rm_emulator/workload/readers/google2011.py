@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.tables import BadRow, csv_rows
 from rm_emulator.workload.task_events import EventParams, Names, TaskEvents, parts
 
@@ -21,7 +21,14 @@ _JOB_COLUMNS: Final = 8
 
 @register("google2011", source="google/cluster-data, clusterdata-2011-2, format + schema v2.1")
 class Google2011:
-    """Google's cell of 2011, from its task events; names from its job events where they are beside them."""
+    """Google's cell of 2011, from its task events; names from its job events where they are beside them.
+
+    A task runs from its last schedule event to the end of that attempt; evicted attempts are counted, not repeated.
+    Tasks submitted before the trace, and tasks without an attempt that began and ended inside it, are left out; failed
+    and killed tasks are read unless `only_completed`. Tasks of a job with equal requests are a stage. Requests are
+    fractions of the largest machine, whose size the settings `machine_cpu` and `machine_memory` give. Priorities and
+    constraints are not read.
+    """
 
     columns = (
         Column("time", "µs; 0 before the trace, 2^63 - 1 after it", required=True),
@@ -40,6 +47,7 @@ class Google2011:
         Column("disk space request", "not read", required=True),
         Column("different machines restriction", "not read", required=True),
     )
+    contents = Contents.lacking("gangs", "gpu", "queue", "dag", "dates")
     Params = EventParams
 
     @staticmethod
@@ -57,7 +65,9 @@ class Google2011:
         for file in parts(path, "task_events"):
             events.each(csv_rows(file), lambda cells: _add(cells, events), file)
         assumed = () if path.is_dir() else ("the logical names of jobs are in job_events, which was not given",)
-        return events.jobs(_names(path), source="Google clusterdata-2011-2", assumed=assumed)
+        names = _names(path)
+        trace = events.jobs(names, source="Google clusterdata-2011-2", assumed=assumed)
+        return trace if names else trace.lacking(Google2011.contents, "recurrence")
 
 
 def _add(cells: list[str], events: TaskEvents) -> None:

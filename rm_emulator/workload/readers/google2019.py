@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.records import item, shown, table
 from rm_emulator.workload.tables import BadRow, head, lines
 from rm_emulator.workload.task_events import EventParams, Names, TaskEvents, parts
@@ -52,7 +52,11 @@ _TEXTS: Final = _Row.__struct_fields__[:7]
 
 @register("google2019", source="google/cluster-data, clusterdata_trace_format_v3.proto")
 class Google2019:
-    """Google's cells of 2019, from their instance events; names from their collection events."""
+    """Google's cells of 2019, from their instance events; names from their collection events.
+
+    Files are JSON lines, or CSV with a header line, as BigQuery exports them. Tasks are read by the rules of
+    `google2011`. Alloc sets, and the jobs that a job waits for, are not read; the latter are counted.
+    """
 
     columns = (
         Column("time", "µs; 0 before the trace, 2^63 - 1 after it", required=True),
@@ -74,6 +78,7 @@ class Google2019:
         Column("collection_logical_name", "of collection events: what recurs"),
     )
 
+    contents = Contents.lacking("gangs", "gpu", "queue", "dag", "dates")
     Params = EventParams
 
     @staticmethod
@@ -94,7 +99,8 @@ class Google2019:
         assumed = [] if names else ["users and logical names are in collection_events, which was not given"]
         if after:
             assumed.append(f"jobs that wait for other jobs, which is not taken over: {after:,}")
-        return events.jobs(names, source="Google cluster trace v3 (2019)", assumed=assumed)
+        trace = events.jobs(names, source="Google cluster trace v3 (2019)", assumed=assumed)
+        return trace if names else trace.lacking(Google2019.contents, "recurrence", "user")
 
 
 def _rows(file: Path, events: TaskEvents, needed: tuple[str | tuple[str, ...], ...]) -> Iterator[tuple[int, _Row]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.model import Fixed, WorkloadJob
 from rm_emulator.workload.records import Cell, Log, LogParams, entry, number, single, table, to_ms, whole
 from rm_emulator.workload.tables import BadRow
@@ -20,7 +20,12 @@ _FAILED: Final = "Failed"
 
 @register("openb", source="alibaba/clusterdata, cluster-trace-gpu-v2023, openb_pod_list_*.csv")
 class OpenB:
-    """Pods of Alibaba's GPU cluster of 2023, with shares of GPUs."""
+    """Pods of Alibaba's GPU cluster of 2023, with shares of GPUs.
+
+    A pod is a job of one task, from its scheduling to its deletion, whatever its phase; `only_completed` leaves out
+    failed pods. Pods that were never scheduled are left out. The resource `gpu` counts in thousandths of a GPU. Types
+    of GPUs are not read.
+    """
 
     columns = (
         Column("name", "the pod: a job of one task", required=True),
@@ -35,6 +40,7 @@ class OpenB:
         Column("deletion_time", "s", required=True),
         Column("scheduled_time", "s; empty for what never was", required=True),
     )
+    contents = Contents.lacking("recurrence", "gangs", "user", "dag", "dates")
     Params = LogParams
 
     @staticmethod

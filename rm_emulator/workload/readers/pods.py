@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.model import WorkloadJob
 from rm_emulator.workload.records import Log, LogParams, distinct, entry, instant, item, items, runtimes, to_ms
 from rm_emulator.workload.tables import BadRow
@@ -82,7 +82,16 @@ class _Pods(msgspec.Struct):
 
 @register("pods", source="Kubernetes API, Pod v1; kubectl get pods -A -o json")
 class Pods:
-    """Finished pods of a Kubernetes cluster, gathered into jobs by their owners."""
+    """Finished pods of a Kubernetes cluster, gathered into jobs by their owners.
+
+    Pods of one owner (a Job; our DagJob by its label) are one job. A pod is a task, which runs from the start of its
+    first container to the end of its last. Pods that ask for different resources, and pods with different stage labels,
+    are different stages. Requests follow Kubernetes' rule: limits where there is no request, init containers, overhead.
+    The user is the namespace, unless our label names one; the queue comes from our label, Kueue's, Volcano's or
+    YuniKorn's; the name is the owner's without the suffix of its controller. Pods that are not over, and pods deleted
+    before the list was made, are not read. Node selectors, affinity and tolerations are not read. Places in messages
+    are numbers of pods.
+    """
 
     columns = (
         Column("metadata.name", "the pod, a task", required=True),
@@ -97,6 +106,7 @@ class Pods:
         Column("status.containerStatuses", "state.terminated: when the containers started and finished", required=True),
     )
 
+    contents = Contents.lacking("gangs", "dag")
     Params = LogParams
 
     @staticmethod

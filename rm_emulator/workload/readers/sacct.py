@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.model import RunTimes, WorkloadJob
 from rm_emulator.workload.records import (
     MAX_TASKS,
@@ -87,20 +87,40 @@ class _Parts(msgspec.Struct):
 
 @register("sacct", source="Slurm, sacct(1)")
 class Sacct:
-    """Jobs and arrays of Slurm, as `sacct -P` prints them."""
+    """Jobs and arrays of Slurm, as `sacct -P` prints them.
+
+    A job is one task per node, each with an equal share of the job's resources; the tasks start together (a gang). An
+    array is one job, whose elements are tasks of a stage; an element on several nodes is a stage of its own. The parts
+    of a heterogeneous job are stages. Steps (`.batch`, `.0`) are inside their job and left out. Memory is in units of
+    1024; `gres/NAME` becomes the resource NAME (`gpu`). Times without a zone are UTC.
+
+    Jobs that failed, timed out or were cancelled while they ran held their room: they run as long as they did, unless
+    `only_completed`. Pending and running jobs, and jobs that ended before they started, are left out and counted by
+    state. Of several rows of one job (`-D`: requeued, preempted) the last counts, with the first submission. Limits on
+    the elements of an array that run at once, and reservations, are not in the log.
+
+    Required: `JobID`, `Submit`, `State`, `Elapsed` or `ElapsedRaw`, and one of `AllocTRES`, `ReqTRES` and `AllocCPUS`
+    (the latter with `NNodes` and `ReqMem`).
+    """
 
     columns = _COLUMNS
+    contents = Contents.lacking(
+        dag="Dependencies between jobs are not in the log: no job waits for another job, no stage for another stage."
+    )
 
     class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
 
         demand: Annotated[
-            Literal["alloc", "req"], msgspec.Meta(description="a job asks for what it got (AllocTRES) or requested")
+            Literal["alloc", "req"],
+            msgspec.Meta(description="source of a job's demand: its allocation (AllocTRES) or its request (ReqTRES)"),
         ] = "alloc"
-        queue: Annotated[
-            Literal["partition", "account"], msgspec.Meta(description="which column is taken for the queue")
-        ] = "partition"
-        gang: Annotated[bool, msgspec.Meta(description="the nodes of a job start together, or not at all")] = True
+        queue: Annotated[Literal["partition", "account"], msgspec.Meta(description="column that names the queue")] = (
+            "partition"
+        )
+        gang: Annotated[bool, msgspec.Meta(description="whether the tasks of a job (one per node) start together")] = (
+            True
+        )
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.model import Fixed, WorkloadJob
 from rm_emulator.workload.records import MAX_TASKS, Log, LogParams, entry, number, single, to_ms, whole
 from rm_emulator.workload.tables import MAX_ROWS, BadRow, lines, one
@@ -45,14 +45,24 @@ _UNKNOWN: Final = -1
 
 @register("swf", source="Parallel Workloads Archive, Standard Workload Format 2.2")
 class Swf:
-    """Rigid parallel jobs of supercomputers, in the Parallel Workloads Archive's format."""
+    """Rigid parallel jobs of supercomputers, in the Parallel Workloads Archive's format.
+
+    A job is a gang of as many one-core tasks as the job was allocated processors; without that number, as many as it
+    requested. Memory is per processor: the requested memory, else the used memory, else none. The hint is the requested
+    time. Users, queues and programs are numbers; the program is both `name` and `app`. Jobs without run time or
+    processors, and the lines of parts of a job (status 2 to 4), are left out and counted. Failed and cancelled jobs
+    are read unless `only_completed`. Waits, preceding jobs and think times are not read.
+    """
 
     columns = _COLUMNS
+    contents = Contents.lacking("gpu", "dag", "dates", task_times="All tasks of a job take the job's run time.")
 
     class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
 
-        gang: Annotated[bool, msgspec.Meta(description="a job's processors start together, or not at all")] = True
+        gang: Annotated[
+            bool, msgspec.Meta(description="whether the tasks of a job (one per processor) start together")
+        ] = True
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:

@@ -19,7 +19,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 
 from rm_emulator.workload import tables
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.model import Fixed, WorkloadJob
 from rm_emulator.workload.records import MAX_MS, Log, RecordParams, entry, shown, steps
 from rm_emulator.workload.tables import BadRow, one, read_bytes
@@ -174,7 +174,22 @@ class _Read(msgspec.Struct):
 
 @register("wfformat", source="WfCommons, WfFormat 1.4 to 1.6 (wfcommons/WfFormat, wfcommons-schema.json)")
 class WfFormat:
-    """Recorded scientific workflows of WfCommons, one file or a folder of them; files become data on edges."""
+    """Recorded scientific workflows of WfCommons, one file or a folder of them; files become data on edges.
+
+    A file is a job, a task of the file a stage of one task. An edge carries the bytes of the parent's output files that
+    the child reads; moving them takes time where the cluster has links. A dependency that only the parent or only the
+    child names counts; without a file the edge carries nothing. Run times are the recorded ones, at least 1 ms. A task
+    asks for `coreCount` (`cores` in 1.4) and `memoryInBytes`; for one core and no memory where the file says nothing.
+    From 1.5 on, the tasks' ids join `workflow.specification` and `workflow.execution`: a workflow that never ran is
+    refused. In 1.4, parents are called by name or by id. Versions up to 1.3 have other units and are refused; the
+    `tools` of WfFormat migrate them.
+
+    Files that no task of the workflow writes are on no node: `hosts` stay empty, and reading such files takes no time.
+    Replicas, energy, priorities and `avgCPU` are not read. Cores and memory of the machines are counted in the notes,
+    for the nodes of a scenario. Their clocks are often those of an idle moment (1,200 MHz), so run times are scaled
+    with `speed_mhz` only. A file with a mistake is one row for `skip_bad_rows`. Places in messages are paths in the
+    document.
+    """
 
     columns = (
         Column("schemaVersion", ", ".join(VERSIONS), required=True),
@@ -188,6 +203,14 @@ class WfFormat:
         Column("workflow.tasks", "1.4: all of the above of a task, with files and machine"),
     )
 
+    contents = Contents.lacking(
+        "gangs",
+        "gpu",
+        "queue",
+        "dates",
+        submission="All workflows arrive at time 0, or at random with `interarrival_s`.",
+    )
+
     class Params(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
 
@@ -199,8 +222,8 @@ class WfFormat:
         speed_mhz: Annotated[
             Annotated[float, msgspec.Meta(gt=0)] | None,
             msgspec.Meta(
-                description="clock of a node of speed 1: run times are scaled to it from the machine they were "
-                "recorded on; null: as recorded"
+                description="clock of a node of speed 1, MHz: run times are scaled to it from the clock of the "
+                "recorded machine; null: as recorded"
             ),
         ] = None
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.formats import Column, Contents, Trace, register
 from rm_emulator.workload.model import Fixed, WorkloadJob
 from rm_emulator.workload.records import MAX_MS, MAX_TASKS, Log, LogParams, entry, item, items, single
 from rm_emulator.workload.tables import BadRow
@@ -40,7 +40,14 @@ class _App(msgspec.Struct):
 
 @register("yarn_apps", source="apache/hadoop, ResourceManagerRest, Cluster Applications API")
 class YarnApps:
-    """Applications of a YARN cluster, from its REST interface; their containers are guessed from their sums."""
+    """Applications of a YARN cluster, from its REST interface; their containers are guessed from their sums.
+
+    An application is as many tasks of one vcore as its `vcoreSeconds` need from `launchTime` (or `startedTime`) to
+    `finishedTime`; memory follows from its `memorySeconds`. The application master is among the tasks. The work is
+    therefore exact, its shape is not. With `task_seconds` the containers are shorter and more. Applications that run
+    or held nothing are left out; failed and killed ones are read unless `only_completed`. Places in messages are
+    numbers of applications.
+    """
 
     columns = (
         Column("id", "application_..., the job", required=True),
@@ -57,12 +64,20 @@ class YarnApps:
         Column("applicationType", "the program: MAPREDUCE, SPARK, TEZ, ..."),
     )
 
+    contents = Contents.lacking(
+        "gangs",
+        "gpu",
+        "dag",
+        task_times="All containers of an application take its time from launch to end, or `task_seconds`.",
+        cpu="A container has one vcore: the list has sums over an application only.",
+    )
+
     class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
 
         task_seconds: Annotated[
             Annotated[float, msgspec.Meta(gt=0)] | None,
-            msgspec.Meta(description="run time of a container; null: as long as its application"),
+            msgspec.Meta(description="run time of a container, s; null: the run time of its application"),
         ] = None
 
     @staticmethod
