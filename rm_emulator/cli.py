@@ -347,8 +347,7 @@ def describe(
     plugin: Plugin = None,
 ) -> None:
     """Describe a workload: would sampling pay here?"""
-    from rm_emulator.workload import describe as description
-    from rm_emulator.workload import formats
+    from rm_emulator.workload import description, formats
 
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
         trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
