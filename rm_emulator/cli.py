@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rm_emulator.results.figures import Summary
     from rm_emulator.scenario.load import Loaded
     from rm_emulator.scenario.workload import Built
+    from rm_emulator.workload.sizes import Wanted
 
 app = typer.Typer(
     help="Run cluster schedulers on simulated time and compare them: heartbeats, DAG jobs, learned run times.",
@@ -73,6 +74,13 @@ Label = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="S", help="Seed of the run (default: the first).")]
 Option = Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A setting of the format.")]
+NodeShape = Annotated[
+    str | None,
+    typer.Option("--node", metavar="cpu=32,memory=128Gi", help="Resources of a node (default: by the largest demand)."),
+]
+Wait = Annotated[
+    str, typer.Option("--wait", metavar="TIME", help="Longest wait of 90 % of the jobs on a cluster of the right size.")
+]
 SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Leave out, count and name rows that cannot be read.")
 ]
@@ -343,15 +351,21 @@ def describe(
     slots: Annotated[
         int | None, typer.Option("--slots", min=1, help="Slots that the load is measured against.")
     ] = None,
+    wait: Wait = "10m",
+    node: NodeShape = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", min=1, help="Estimate the waits on so many nodes, too.")
+    ] = None,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
-    """Describe a workload: would sampling pay here?"""
+    """Describe a workload: would sampling pay, and how many nodes does it need?"""
     from rm_emulator.workload import description, formats
 
+    wanted = _wanted(wait, node, nodes)
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
         trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
-        description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
+        description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes, wanted=wanted)
         return
     from rm_emulator.issues import show_point
     from rm_emulator.scenario.workload import slots_of
@@ -360,7 +374,20 @@ def describe(
     cores = slots or slots_of(loaded.scenario)
     at = f"at the first point of the sweep: {show_point(loaded.point.values)}"
     notes = (*built.notes, *([at] if loaded.point.number else []))
-    description.show(built.workload, cores, json, profiles=built.profiles, notes=notes)
+    description.show(built.workload, cores, json, profiles=built.profiles, notes=notes, wanted=wanted)
+
+
+def _wanted(wait: str, node: str | None, nodes: int | None = None) -> Wanted:
+    """The cluster to be sized, by the options. Raises InvalidParameters."""
+    from rm_emulator.scenario.durations import parse_duration
+    from rm_emulator.workload.sizes import Wanted, parse_node
+    from schedulers.core.errors import InvalidParameters
+
+    try:
+        wait_ms = parse_duration(wait)
+    except ValueError as error:
+        raise InvalidParameters(f"--wait: {error}") from None
+    return Wanted(wait_ms=wait_ms, node=parse_node(node) if node is not None else None, nodes=nodes)
 
 
 @app.command()

@@ -16,12 +16,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rm_emulator.workload import recurring, stage_table
+from rm_emulator.workload import recurring, sizes, stage_table
 from rm_emulator.workload.contents import Contents
 from rm_emulator.workload.model import RunTimes, Waves, Workload, WorkloadJob
 from rm_emulator.workload.quantiles import Quantiles, summary
 from rm_emulator.workload.recurring import Recurring
-from rm_emulator.workload.stage_table import FEATURES, Measured, Sampler, StageTable, stage_times
+from rm_emulator.workload.sizes import Sizes, Wanted
+from rm_emulator.workload.stage_table import FEATURES, Sampler, StageMoments, StageTable, stage_times
 from schedulers.core.model import Job, Stage
 
 if TYPE_CHECKING:
@@ -149,6 +150,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     time_above_space: float | None
     """Share of the jobs with both variations and the larger variation over time."""
     groups: tuple[Groups, ...]
+    sizes: Sizes | None
+    """Demands and cluster sizes; None where nobody asked, and without known run times."""
     recurring: Recurring | None
     """Jobs with a history, and what an estimate from their history errs by."""
     teachers: Teachers | None
@@ -290,20 +293,32 @@ def pilots(tasks: int, ratio: float = SAMPLED) -> int:
 
 
 def describe(
-    workload: Workload, slots: int | None = None, *, sampler: Sampler | None = None, notes: Sequence[str] = ()
+    workload: Workload,
+    slots: int | None = None,
+    *,
+    sampler: Sampler | None = None,
+    notes: Sequence[str] = (),
+    wanted: Wanted | None = None,
 ) -> Description:
     """Measure a workload.
 
     `slots`: tasks that run at once on the cluster; None: loads are given as slots kept busy.
     `sampler` gives run times for stages without their own (`Waves`); without a sampler such jobs are left out of all
-    figures on run times, with a note. `notes`: known already, put in front.
+    figures on run times, with a note. `notes`: known already, put in front. `wanted`: the cluster to be sized; None:
+    no sizes. Raises InvalidParameters for a node that some task does not fit.
     """
     table = stage_table.of(workload, sampler)
-    return describe_table(table, slots, notes=notes, history=recurring.judge(table, workload.history))
+    history = recurring.judge(table, workload.history)
+    return describe_table(table, slots, notes=notes, history=history, wanted=wanted)
 
 
 def describe_table(
-    table: StageTable, slots: int | None = None, *, notes: Sequence[str] = (), history: Recurring | None = None
+    table: StageTable,
+    slots: int | None = None,
+    *,
+    notes: Sequence[str] = (),
+    history: Recurring | None = None,
+    wanted: Wanted | None = None,
 ) -> Description:
     """Measure the tables of a workload, as `describe`. `history`: errors of history, where they are known already."""
     jobs = _per_job(table)
@@ -331,6 +346,7 @@ def describe_table(
         cov_space=summary([cov for cov in over_space if cov is not None]),
         time_above_space=sum(t > s for t, s in both) / len(both) if both else None,
         groups=tuple(_groups(feature, alike, runs) for feature, alike in groups.items()),
+        sizes=sizes.size(table, wanted) if wanted else None,
         recurring=history or recurring.judge(table),
         teachers=teachers,
         sampling_pays=_pays(teachers),
@@ -401,7 +417,7 @@ def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str) -> pl.DataFra
     return rows.with_columns(cov=pl.when(average > 0).then(deviation / average).otherwise(0.0))
 
 
-def _all_stages(workload: Workload, sampler: Sampler | None) -> Iterator[tuple[Stage, Measured | None]]:
+def _all_stages(workload: Workload, sampler: Sampler | None) -> Iterator[tuple[Stage, StageMoments | None]]:
     """Every stage of the workload's jobs; None where only a profile knows its run times."""
     for job in workload.jobs:
         for index, stage in enumerate(job.job.stages):

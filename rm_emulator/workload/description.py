@@ -20,6 +20,7 @@ from rm_emulator.workload.describe import (
 )
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.quantiles import Quantiles
+from rm_emulator.workload.sizes import MOST_JOBS, Sizes, Wanted
 
 if TYPE_CHECKING:
     from rm_emulator.workload.profiles import TpchProfiles
@@ -43,6 +44,7 @@ def lines(description: Description) -> list[str]:
     if d.teachers is None or d.teachers.gang + d.teachers.thin + d.teachers.unknown < 1:
         text += [line for groups in d.groups for line in _group_lines(groups)]
     text += [d.recurring.sentence()] if d.recurring and d.recurring.of else []
+    text += _size_lines(d.sizes)
     text += [f"note: {note}" for note in d.notes]
     lacks = d.contents.lacks if d.contents else {}
     text += [f"not in the trace, {plain(fact)}: {assumed}" for fact, assumed in lacks.items()]
@@ -56,12 +58,18 @@ def show(
     *,
     profiles: TpchProfiles | None = None,
     notes: Sequence[str] = (),
+    wanted: Wanted | None = None,
 ) -> None:
     """Print the description of a workload as text or as a JSON document.
 
-    `profiles`: the measurements for its `Waves`, taken at 50 executors.
+    `profiles`: the measurements for its `Waves`, taken at 50 executors. `wanted`: the cluster to be sized.
     """
-    described = describe(workload, slots, sampler=from_profiles(profiles) if profiles else None, notes=notes)
+    sampler = from_profiles(profiles) if profiles else None
+    show_description(describe(workload, slots, sampler=sampler, notes=notes, wanted=wanted), json)
+
+
+def show_description(described: Description, json: bool) -> None:
+    """Print a description as text or as a JSON document."""
     encoded = msgspec.json.format(msgspec.json.encode(described), indent=1).decode()
     sys.stdout.write((encoded if json else "\n".join(lines(described))) + "\n")
 
@@ -103,6 +111,44 @@ def _group_lines(groups: Groups) -> list[str]:
         f"{_number(groups.cov_time.p50)}, inside a run P50 {_number(groups.cov_space.p50)}{needed}, 3 % are "
         f"{_number(groups.pilots.p50)}; sampling better for {groups.better_groups or 0:.0%} of the groups{work}"
     ]
+
+
+def _size_lines(sizes: Sizes | None) -> list[str]:
+    if sizes is None:
+        return []
+    text = []
+    for d in sizes.demands:
+        unit, mean = f" {d.unit}" if d.unit else "", "" if d.mean_load is None else f"mean {_number(d.mean_load)}, "
+        text.append(
+            f"{d.resource} of a task: P50 {_number(d.p50)}, P90 {_number(d.p90)}, max {_number(d.max)}{unit}; load by "
+            f"arrivals: {mean}busiest hour {_number(d.peak_load)}{unit} (hour {d.peak_hour}); in all "
+            f"{_number(d.total_hours)}{unit} x h"
+        )
+    text += [f"widest gang: {sizes.widest_gang:,} tasks"] if sizes.widest_gang else []
+    node = ",".join(f"{name}={amount}" for name, amount in sizes.node.items())
+    why = "from the largest task and the work's proportions; --node changes it" if sizes.derived else "as given"
+    bound = f"90% of the jobs wait {_time(sizes.wait_s)} at most"
+    enough = f"no number of nodes makes {bound}" if sizes.enough is None else f"{bound} from {sizes.enough:,} on"
+    text.append(f"nodes of {node} ({why}): nothing is refused from {_nodes(sizes.least)} on; {enough}")
+    text += [
+        f"  on {_nodes(row.nodes)}: a job waits {_time(row.p50_s)} (P50), {_time(row.p90_s)} (P90)"
+        for row in sizes.waits
+    ]
+    busiest = f"the busiest {sizes.judged:,} jobs in a row" if sizes.judged >= MOST_JOBS else "all jobs"
+    text.append(
+        f"  waits are estimated for {busiest}, first come, first served; `init --from` writes a scenario to run"
+    )
+    return text
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count:,} nodes"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{_number(seconds / 3600)} h"
 
 
 def _number(value: float) -> str:

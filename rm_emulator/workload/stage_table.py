@@ -38,7 +38,7 @@ STAGES: Final[dict[str, Any]] = {
 RUNS: Final[dict[str, Any]] = {**STAGES, **dict.fromkeys(FEATURES, pl.String)}
 
 
-class Measured(msgspec.Struct, frozen=True):
+class StageMoments(msgspec.Struct, frozen=True):
     """Number of tasks of a stage, mean and population standard deviation (ms) of their run times."""
 
     tasks: int
@@ -116,7 +116,7 @@ def of(workload: Workload, sampler: Sampler | None = None) -> StageTable:
     )
 
 
-def measured(entry: WorkloadJob, workload: Workload, sampler: Sampler | None) -> Iterator[Measured | None]:
+def measured(entry: WorkloadJob, workload: Workload, sampler: Sampler | None) -> Iterator[StageMoments | None]:
     """Run times of each stage of a job. `std` is None where the trace has a single run time for several tasks."""
     single = workload.contents is not None and not workload.contents.task_times
     for index, (stage, times) in enumerate(zip(entry.job.stages, entry.runtimes, strict=True)):
@@ -126,14 +126,14 @@ def measured(entry: WorkloadJob, workload: Workload, sampler: Sampler | None) ->
         yield found
 
 
-def stage_times(job: WorkloadJob, stage: int, sampler: Sampler | None) -> Measured | None:
+def stage_times(job: WorkloadJob, stage: int, sampler: Sampler | None) -> StageMoments | None:
     """Run times of a stage by its model; None for a mean known to a profile alone."""
     times, tasks = job.runtimes[stage], job.job.stages[stage].tasks
     if isinstance(times, Fixed):
-        return Measured(tasks, float(times.ms), 0.0)
+        return StageMoments(tasks, float(times.ms), 0.0)
     if isinstance(times, Drawn):
         cov = 1.0 if times.kind == "exponential" else times.cov
-        return Measured(tasks, times.mean_ms, times.mean_ms * cov)
+        return StageMoments(tasks, times.mean_ms, times.mean_ms * cov)
     drawn: Sequence[float] | None
     if isinstance(times, PerNode):
         drawn = [sum(row) / len(row) for row in times.ms]
@@ -142,7 +142,7 @@ def stage_times(job: WorkloadJob, stage: int, sampler: Sampler | None) -> Measur
     if not drawn:
         return None
     values = np.asarray(drawn, dtype=np.float64)
-    return Measured(tasks, float(values.mean()), float(values.std()))
+    return StageMoments(tasks, float(values.mean()), float(values.std()))
 
 
 def _past_features(job: PastJob) -> tuple[str, ...]:
