@@ -78,6 +78,9 @@ NodeShape = Annotated[
     str | None,
     typer.Option("--node", metavar="cpu=32,memory=128Gi", help="Resources of a node (default: by the largest demand)."),
 ]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help="Of a trace (default: seen from its first bytes).")
+]
 Wait = Annotated[
     str, typer.Option("--wait", metavar="TIME", help="Longest wait of 90 % of the jobs on a cluster of the right size.")
 ]
@@ -206,16 +209,47 @@ def init(
     example: Annotated[
         str | None, typer.Argument(metavar="EXAMPLE", help="Name of an example.", autocompletion=completion.examples)
     ] = None,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to copy it.")] = Path(),
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="Where to copy it.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="TRACE", help="Write a scenario for the jobs of a trace or stored workload, into DIR."
+        ),
+    ] = None,
+    format_: Format = None,
+    option: Option = None,
+    skip_bad_rows: SkipBadRows = False,
+    wait: Wait = "10m",
+    node: NodeShape = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", min=1, help="Number of nodes (default: by the waits).")
+    ] = None,
+    plugin: Plugin = None,
 ) -> None:
-    """List the example scenarios, or copy one to start from."""
+    """List the example scenarios, copy one to start from, or write one for a trace (`init --from TRACE DIR`)."""
     from rm_emulator.scenario import examples
 
+    if trace is not None:
+        if folder is not None:
+            raise typer.BadParameter(f"with --from, a single DIR is given: '{example}' and '{folder}' are two")
+        from rm_emulator.scenario import draft
+
+        made = draft.write(
+            trace,
+            Path(example or "."),
+            format_=format_,
+            texts=tuple(option or ()),
+            skip_bad_rows=skip_bad_rows,
+            wanted=_wanted(wait, node, nodes),
+        )
+        for path in made:
+            typer.echo(str(path))
+        return
     if example is None:
         for name, about in examples.summaries():
             typer.echo(f"{name:<22} {about}")
         return
-    for path in examples.copy(example, folder):
+    for path in examples.copy(example, folder or Path()):
         typer.echo(str(path))
 
 
@@ -343,9 +377,7 @@ def describe(
         Path,
         typer.Argument(metavar="WORKLOAD", help="A converted workload, a scenario file, or a trace of any format."),
     ],
-    format_: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help="Of a trace (default: seen from its first bytes).")
-    ] = None,
+    format_: Format = None,
     option: Option = None,
     skip_bad_rows: SkipBadRows = False,
     slots: Annotated[

@@ -21,7 +21,7 @@ from rm_emulator.workload.contents import Contents
 from rm_emulator.workload.model import RunTimes, Waves, Workload, WorkloadJob
 from rm_emulator.workload.quantiles import Quantiles, summary
 from rm_emulator.workload.recurring import Recurring
-from rm_emulator.workload.sizes import Sizes, Wanted
+from rm_emulator.workload.sizes import ClusterSizes, Wanted
 from rm_emulator.workload.stage_table import FEATURES, Sampler, StageMoments, StageTable, stage_times
 from schedulers.core.model import Job, Stage
 
@@ -150,7 +150,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     time_above_space: float | None
     """Share of the jobs with both variations and the larger variation over time."""
     groups: tuple[Groups, ...]
-    sizes: Sizes | None
+    sizes: ClusterSizes | None
     """Demands and cluster sizes; None where nobody asked, and without known run times."""
     recurring: Recurring | None
     """Jobs with a history, and what an estimate from their history errs by."""

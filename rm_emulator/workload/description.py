@@ -20,7 +20,7 @@ from rm_emulator.workload.describe import (
 )
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.quantiles import Quantiles
-from rm_emulator.workload.sizes import MOST_JOBS, Sizes, Wanted
+from rm_emulator.workload.sizes import MOST_JOBS, ClusterSizes, Wanted
 
 if TYPE_CHECKING:
     from rm_emulator.workload.profiles import TpchProfiles
@@ -113,7 +113,7 @@ def _group_lines(groups: Groups) -> list[str]:
     ]
 
 
-def _size_lines(sizes: Sizes | None) -> list[str]:
+def _size_lines(sizes: ClusterSizes | None) -> list[str]:
     if sizes is None:
         return []
     text = []

@@ -142,6 +142,11 @@ def settings(
     return options
 
 
+def has_setting(name: str, key: str) -> bool:
+    """Whether a format has a setting. Raises UnknownName."""
+    return key in {field.encode_name for field in msgspec.structs.fields(FORMATS.entry(name).params)}
+
+
 def unknown_setting(name: str, key: str, known: list[str]) -> str:
     """The message for a setting unknown to a format."""
     near = nearest(key, known)

@@ -64,7 +64,7 @@ class Waits(msgspec.Struct, frozen=True, kw_only=True):
     p90_s: float
 
 
-class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Cluster sizes for a workload."""
 
     demands: tuple[Demand, ...]
@@ -85,8 +85,8 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     """Number of jobs whose waits are estimated."""
 
 
-def size(table: StageTable, wanted: Wanted) -> Sizes | None:
-    """Sizes for a workload; None for a workload without a job of known run times.
+def size(table: StageTable, wanted: Wanted) -> ClusterSizes | None:
+    """ClusterSizes for a workload; None for a workload without a job of known run times.
 
     Raises InvalidParameters for a node that the largest task does not fit, and for an unknown resource of the node.
     """
@@ -99,17 +99,19 @@ def size(table: StageTable, wanted: Wanted) -> Sizes | None:
     _check_fits(table.resources, largest, shape)
     jobs = _pool_jobs(table, known, shape)
     least = max((-(-stage.tasks // stage.per_node) for job in jobs for stage in job.stages if stage.gang), default=1)
-    gangs = known.filter("gang")["tasks"]
+    widest = max(known.filter("gang")["tasks"].to_list(), default=0)
     judged = _busiest(jobs)
+    if wanted.nodes is not None and wanted.nodes < least:
+        raise InvalidParameters(f"nodes: a gang of {widest:,} tasks never starts on {wanted.nodes} (at least {least})")
     found: dict[int, Waits] = {}
     enough = _enough(judged, least, wanted.wait_ms / 1000, found)
     shown = {max(least, enough // 2), enough, enough * 2} if enough else {least}
-    shown |= {wanted.nodes} if wanted.nodes and wanted.nodes >= least else set()
+    shown |= {wanted.nodes} if wanted.nodes else set()
     for nodes in shown - found.keys():
         found[nodes] = _waits(judged, nodes)
-    return Sizes(
+    return ClusterSizes(
         demands=tuple(_demand(table, known, name) for name in table.resources if int(asks[ask(name)].sum())),
-        widest_gang=int(gangs.max() or 0) if gangs.len() else 0,  # type: ignore[arg-type]  # an integer column
+        widest_gang=widest,
         node={name: show_steps(name, steps) for name, steps in zip(table.resources, shape, strict=True) if steps},
         derived=wanted.node is None,
         least=least,
@@ -171,7 +173,8 @@ def _power(resource: str, steps: float) -> int:
     """The next power of two from an amount on, in the resource's unit (cores, GiB, pieces), as steps."""
     base = parse_quantity(show_steps(resource, 1))
     unit = Fraction(_GIB) / base if base >= 2**20 else 1 / base
-    return math.ceil(unit * 2 ** max(0, math.ceil(math.log2(max(steps / float(unit), 1e-9)))))
+    power = max(0, math.ceil(math.log2(max(steps / float(unit), 1e-9))))
+    return math.ceil(unit * (1 << power))
 
 
 def _check_fits(resources: Sequence[str], largest: Vector, shape: Vector) -> None:

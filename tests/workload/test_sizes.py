@@ -1,4 +1,4 @@
-"""Sizes of clusters for workloads small enough to know the answer, and the pool against a slow, obvious one."""
+"""ClusterSizes of clusters for workloads small enough to know the answer, and the pool against a slow, obvious one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def job(at: int, tasks: int, ms: int, *, cpu: int = 1000, memory: int = GIB, gan
     return WorkloadJob(job=Job(id=f"{at}-{tasks}-{ms}", stages=(stage,)), submit_ms=at, runtimes=(Fixed(ms),))
 
 
-def sized(*jobs: WorkloadJob, **wanted: object) -> sizes.Sizes:
+def sized(*jobs: WorkloadJob, **wanted: object) -> sizes.ClusterSizes:
     table = stage_table.of(Workload(name="w", jobs=jobs))
     found = sizes.size(table, Wanted(**wanted))  # type: ignore[arg-type]
     assert found is not None
@@ -55,6 +55,11 @@ def test_a_node_is_derived_from_the_largest_task_and_the_proportions_of_the_work
 def test_the_least_cluster_holds_the_widest_gang() -> None:
     found = sized(job(0, 33, 1000, gang=True), job(0, 500, 1000), node={"cpu": "16", "memory": "64Gi"})
     assert (found.widest_gang, found.least) == (33, 3)
+
+
+def test_a_number_of_nodes_without_room_for_a_gang_is_refused() -> None:
+    with pytest.raises(InvalidParameters, match=r"a gang of 33 tasks never starts on 2 \(at least 3"):
+        sized(job(0, 33, 1000, gang=True), nodes=2)
 
 
 def test_without_gangs_one_node_refuses_nothing() -> None:
@@ -126,9 +131,10 @@ def slow_waits(jobs: list[PoolJob], nodes: int) -> list[float]:
             while left[index] and each.submit <= now:
                 stage = each.stages[0]
                 size = pool.NODE // stage.per_node
-                node = next((n for n in range(nodes) if free[n] >= size), None)
-                if node is None:
+                fitting = [n for n in range(nodes) if free[n] >= size]
+                if not fitting:
                     break
+                node = fitting[0]
                 started[index] = now if started[index] is None else started[index]
                 free[node] -= size
                 left[index] -= 1
