@@ -396,6 +396,10 @@ def describe(
 
     wanted = _wanted(wait, node, nodes)
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
+        tables = formats.tabulated(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
+        if tables is not None:
+            description.show_table(tables, slots, json, wanted=wanted)
+            return
         trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
         description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes, wanted=wanted)
         return

@@ -263,12 +263,11 @@ def cov_over_time(
 
 
 def _cov_over_time(table: StageTable, features: Sequence[str] = FEATURES, min_runs: int = 2) -> list[float | None]:
-    jobs, past = table.runs(), table.past
-    found = [_similar(jobs, past, feature).filter(pl.col("count") >= min_runs) for feature in features]
-    tasks = pl.col("tasks")
-    by_job = [
-        rows.group_by("job").agg(cov=(pl.col("cov") * tasks).sum() / tasks.sum()).select("job", "cov") for rows in found
-    ]
+    jobs, past, tasks = table.runs(), table.past, pl.col("tasks")
+    by_job = []
+    for feature in features:  # one after another: each takes a copy of all stages
+        rows = _similar(jobs, past, feature).filter(pl.col("count") >= min_runs)
+        by_job.append(rows.group_by("job").agg(cov=(pl.col("cov") * tasks).sum() / tasks.sum()))
     least = dict(pl.concat(by_job).group_by("job").agg(pl.col("cov").min()).iter_rows()) if by_job else {}
     return [least.get(number) for number in range(table.jobs.height)]
 
@@ -399,7 +398,8 @@ def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str) -> pl.DataFra
     Without past runs, similar runs are in earlier jobs. Moments are summed around the first run, so that equal run
     times have a variation of exactly 0.
     """
-    rows, key = jobs.filter(pl.col(feature) != ""), [feature, "stage"]
+    key = [feature, "stage"]
+    rows = jobs.filter(pl.col(feature) != "").select("job", "tasks", "mean", *key)
     if past.height:
         seen = past.group_by(key).agg(count=pl.len(), cov=_COV)
         return rows.join(seen, on=key, how="left")

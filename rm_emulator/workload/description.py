@@ -16,8 +16,10 @@ from rm_emulator.workload.describe import (
     Groups,
     Load,
     describe,
+    describe_table,
     from_profiles,
 )
+from rm_emulator.workload.formats import TableTrace
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.quantiles import Quantiles
 from rm_emulator.workload.sizes import MOST_JOBS, ClusterSizes, Wanted
@@ -66,6 +68,11 @@ def show(
     """
     sampler = from_profiles(profiles) if profiles else None
     show_description(describe(workload, slots, sampler=sampler, notes=notes, wanted=wanted), json)
+
+
+def show_table(trace: TableTrace, slots: int | None, json: bool, *, wanted: Wanted | None = None) -> None:
+    """As `show`, of a trace as tables."""
+    show_description(describe_table(trace.table, slots, notes=trace.notes, wanted=wanted), json)
 
 
 def show_description(described: Description, json: bool) -> None:

@@ -15,7 +15,7 @@ from rm_emulator.workload import pool
 from rm_emulator.workload.pool import PoolJob, PoolStage
 from rm_emulator.workload.stage_table import HOUR_MS, StageTable, ask
 from schedulers.core.errors import InvalidParameters, InvalidQuantity
-from schedulers.core.resources import Vector, parse_quantity, show_steps, times_in, to_steps
+from schedulers.core.resources import Vector, parse_quantity, show_steps, to_steps
 
 #: Jobs whose waits are estimated: of a larger workload, the consecutive ones with the most work per time.
 MOST_JOBS: Final = 10_000
@@ -97,10 +97,11 @@ def size(table: StageTable, wanted: Wanted) -> ClusterSizes | None:
     shape = _derived(table.resources, known) if wanted.node is None else _given(table.resources, wanted.node)
     largest = tuple(int(most) for most in asks.max().row(0))
     _check_fits(table.resources, largest, shape)
-    jobs = _pool_jobs(table, known, shape)
-    least = max((-(-stage.tasks // stage.per_node) for job in jobs for stage in job.stages if stage.gang), default=1)
-    widest = max(known.filter("gang")["tasks"].to_list(), default=0)
-    judged = _busiest(jobs)
+    known = _fitting(table.resources, known, shape)
+    gangs = known.filter("gang")
+    least = int(gangs.select(_ceil(pl.col("tasks"), pl.col("per_node"))).to_series().max() or 1)  # type: ignore[arg-type]
+    widest = max(gangs["tasks"].to_list(), default=0)
+    judged = _pool_jobs(table, _busiest(table, known))
     if wanted.nodes is not None and wanted.nodes < least:
         raise InvalidParameters(f"nodes: a gang of {widest:,} tasks never starts on {wanted.nodes} (at least {least})")
     found: dict[int, Waits] = {}
@@ -211,31 +212,43 @@ def _demand(table: StageTable, stages: pl.DataFrame, resource: str) -> Demand:
     )
 
 
-def _pool_jobs(table: StageTable, stages: pl.DataFrame, shape: Vector) -> list[PoolJob]:
-    """The jobs of known run times, as the pool takes them."""
-    columns = [ask(name) for name in table.resources]
-    fitting = {row: times_in(row, shape) for row in stages.select(columns).unique().iter_rows()}
-    submits, jobs = table.jobs["submit"].to_list(), []
-    last = -1
-    for job, tasks, ms, gang, *demand in stages.select("job", "tasks", "mean", "gang", *columns).iter_rows():
-        stage = PoolStage(tasks, ms, fitting[tuple(demand)], gang)
-        if job != last:
-            jobs.append(PoolJob(submits[job], []))
-            last = job
-        jobs[-1].stages.append(stage)  # type: ignore[attr-defined]  # the list made above
-    return jobs
+def _fitting(resources: Sequence[str], stages: pl.DataFrame, shape: Vector) -> pl.DataFrame:
+    """The stages with the number of their tasks that fit a node (`per_node`)."""
+    fits = [
+        there // pl.when(pl.col(ask(name)) > 0).then(pl.col(ask(name)))
+        for name, there in zip(resources, shape, strict=True)
+    ]
+    return stages.with_columns(per_node=pl.min_horizontal(fits).fill_null(1))
 
 
-def _busiest(jobs: list[PoolJob]) -> list[PoolJob]:
-    """The consecutive jobs with the most work per time, as many as are judged."""
-    extra = len(jobs) - MOST_JOBS
+def _ceil(amount: pl.Expr, unit: pl.Expr) -> pl.Expr:
+    return (amount + unit - 1) // unit
+
+
+def _pool_jobs(table: StageTable, stages: pl.DataFrame) -> list[PoolJob]:
+    """Jobs as the pool takes them."""
+    columns = pl.struct("tasks", "mean", "per_node", "gang")
+    rows = stages.group_by("job", maintain_order=True).agg(stages=columns)
+    submits = table.jobs["submit"].gather(rows["job"])
+    return [
+        PoolJob(submit, [PoolStage(*stage.values()) for stage in listed])
+        for submit, listed in zip(submits.to_list(), rows["stages"].to_list(), strict=True)
+    ]
+
+
+def _busiest(table: StageTable, stages: pl.DataFrame) -> pl.DataFrame:
+    """The stages of the consecutive jobs with the most work per time, as many as are judged."""
+    nodes = pl.col("tasks") * pl.col("mean") / pl.col("per_node")
+    jobs = stages.group_by("job", maintain_order=True).agg(work=nodes.sum())
+    extra = jobs.height - MOST_JOBS
     if extra <= 0:
-        return jobs
-    work = np.cumsum([0.0, *(sum(s.tasks * s.ms / s.per_node for s in job.stages) for job in jobs)])
-    submit = np.array([job.submit for job in jobs], dtype=np.float64)
+        return stages
+    work = np.concatenate(([0.0], np.cumsum(jobs["work"].to_numpy())))
+    submit = table.jobs["submit"].gather(jobs["job"]).to_numpy()
     spans = np.maximum(1.0, submit[MOST_JOBS - 1 :] - submit[: extra + 1])
     first = int(np.argmax((work[MOST_JOBS:] - work[: extra + 1]) / spans))
-    return jobs[first : first + MOST_JOBS]
+    chosen = jobs["job"][first : first + MOST_JOBS]
+    return stages.filter(pl.col("job").is_between(chosen[0], chosen[-1]))
 
 
 def _waits(jobs: Sequence[PoolJob], nodes: int) -> Waits:
