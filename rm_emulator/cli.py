@@ -48,6 +48,8 @@ def _loaded(files: list[Path] | None) -> list[str]:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 #: From this part of what tasks hold on, launching them is warned of.
 LAUNCHES: Final = 0.2
+#: Bytes of a file from which on reading is reported.
+LARGE: Final = 20_000_000
 Plugin = Annotated[
     list[Path] | None,
     typer.Option(
@@ -396,8 +398,11 @@ def describe(
 
     wanted = _wanted(wait, node, nodes)
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
+        _tell_reading()
         tables = formats.tabulated(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
         if tables is not None:
+            if workload.is_file() and workload.stat().st_size >= LARGE:
+                _report(f"describing {tables.table.jobs.height:,} jobs")
             description.show_table(tables, slots, json, wanted=wanted)
             return
         trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
@@ -411,6 +416,27 @@ def describe(
     at = f"at the first point of the sweep: {show_point(loaded.point.values)}"
     notes = (*built.notes, *([at] if loaded.point.number else []))
     description.show(built.workload, cores, json, profiles=built.profiles, notes=notes, wanted=wanted)
+
+
+def _tell_reading() -> None:
+    """Report on standard error how much of a large file is read: at once, then every two seconds."""
+    from time import monotonic
+
+    from rm_emulator.workload import tables
+
+    last: dict[Path, float] = {}
+
+    def told(path: Path, read: int, size: int) -> None:
+        if size < LARGE:
+            return
+        if path not in last:
+            last[path] = monotonic()
+            _report(f"reading {path.name}, {size / 1e6:,.0f} MB")
+        elif monotonic() - last[path] > 2:
+            last[path] = monotonic()
+            _report(f"reading {path.name}: {read / size:.0%}")
+
+    tables.listener.set(told)
 
 
 def _wanted(wait: str, node: str | None, nodes: int | None = None) -> Wanted:

@@ -157,26 +157,17 @@ def tabulate(
     """
     frame, notes = _prepared(frame, notes, options, file)
     if parents_of is not None:
-        names = frame.select("job", "stage").iter_rows()
-        for _, stages in groupby(names, key=itemgetter(0)):
-            parents_of([stage for _, stage in stages])
+        for _, rows in groupby(frame.select("job", "stage").iter_rows(), key=itemgetter(0)):
+            parents_of([stage for _, stage in rows])
     kept = frame.select(*_KEPT, job=pl.col("job").rle_id().cast(pl.Int64))
     del frame
-    first = pl.col("job").is_first_distinct()
     tasks = (pl.col("tasks") * options.task_scale).round(mode="half_to_even").cast(pl.Int64).clip(1)
     waves = 1 if options.parallel is None else (pl.col("tasks") + (options.parallel - 1)) // options.parallel
     span = (pl.col("end") - pl.col("start")) * 1000
     ms = (pl.when(span == 0).then(INSTANT_MS).otherwise(span) / waves).round(mode="half_to_even").clip(1)
-    jobs = kept.filter(first).select(
+    jobs = kept.filter(pl.col("job").is_first_distinct()).select(
         (pl.col("submit") * 1000 * options.time_scale).round(mode="half_to_even").cast(pl.Int64),
         *(pl.lit(text).alias(column) for column, text in _NAMELESS.items()),
-    )
-    demands = _demands(options)
-    sizes = kept.select("cpu", "mem_fraction").unique()
-    asks = [demands(cpu, fraction) for cpu, fraction in sizes.iter_rows()]
-    sizes = sizes.with_columns(
-        pl.Series(ask("cpu"), [cpu for cpu, _ in asks], pl.Int64),
-        pl.Series(ask("memory"), [memory for _, memory in asks], pl.Int64),
     )
     stages = kept.select(
         "job",
@@ -187,7 +178,7 @@ def tabulate(
         pl.lit(value=False).alias("gang"),
         "cpu",
         "mem_fraction",
-    ).join(sizes, on=["cpu", "mem_fraction"], how="left", maintain_order="left")
+    ).join(_sizes(kept, options), on=["cpu", "mem_fraction"], how="left", maintain_order="left")
     table = StageTable(
         name=name,
         source=source,
@@ -199,6 +190,14 @@ def tabulate(
         past=pl.DataFrame(schema=RUNS),
     )
     return TableTrace(table=table, notes=notes)
+
+
+def _sizes(frame: pl.DataFrame, options: BatchParams) -> pl.DataFrame:
+    """Each pair of cpu and mem_fraction with its demand in columns."""
+    demands, pairs = _demands(options), frame.select("cpu", "mem_fraction").unique()
+    vectors = [demands(cpu, fraction) for cpu, fraction in pairs.iter_rows()]
+    columns = zip(("cpu", "memory"), zip(*vectors, strict=True), strict=True)
+    return pairs.with_columns(pl.Series(ask(name), steps, pl.Int64) for name, steps in columns)
 
 
 def _prepared(

@@ -11,7 +11,8 @@ import gzip
 import io
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Final, Literal
 
@@ -38,6 +39,10 @@ _SHOWN: Final = 3
 def one(path: Path | str, message: str, *, line: int | None = None, hint: str = "") -> TraceError:
     """A TraceError of a single mistake. hint: the nearest valid name, '' when none is near."""
     return TraceError([Issue(str(path), message, line, hint=did_you_mean(hint))])
+
+
+#: Told after each piece of a file: the file, the bytes read of it as it lies there, its size. None: nobody listens.
+listener: ContextVar[Callable[[Path, int, int], None] | None] = ContextVar("listener", default=None)
 
 
 class _Unpacked(io.RawIOBase):
@@ -73,6 +78,8 @@ class _Unpacked(io.RawIOBase):
             raise one(self._path, f"cannot be read: {error.strerror}") from None
         self._total += len(data)
         self._check()
+        if (told := listener.get()) is not None:
+            told(self._path, self._raw.tell(), self._size)
         buffer[: len(data)] = data
         return len(data)
 

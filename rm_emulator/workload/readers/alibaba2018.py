@@ -31,7 +31,7 @@ from rm_emulator.workload.formats import Column, TableTrace, Trace, register
 _NAME: Final = re.compile(r"[A-Za-z]+([0-9]{1,9})(?:_(.*))?")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _ABSENT: Final = "parents left out, not among their job's finished stages"
-_TITLES: Final = {"name": "alibaba2018", "source": "Alibaba cluster-trace-v2018, batch_task"}
+_SOURCE: Final = "Alibaba cluster-trace-v2018, batch_task"
 _CYCLIC: Final = "jobs taken to have no order, their names form a cycle"
 
 
@@ -70,7 +70,14 @@ class Alibaba2018:
     def read(path: Path, options: BatchParams) -> Trace:
         """A stage waits for all tasks of its parents; parents absent from the job's finished stages are left out."""
         unresolved: Counter[str] = Counter()
-        trace = assemble(*_finished(path, options), options, parents_of=_counting(unresolved), file=path, **_TITLES)
+        trace = assemble(
+            *_finished(path, options),
+            options,
+            parents_of=_counting(unresolved),
+            file=path,
+            name="alibaba2018",
+            source=_SOURCE,
+        )
         return msgspec.structs.replace(trace, notes=(*trace.notes, *_told(unresolved)))
 
     @staticmethod
@@ -83,7 +90,8 @@ class Alibaba2018:
             parents_of=_counting(unresolved),
             file=path,
             contents=Alibaba2018.contents,
-            **_TITLES,
+            name="alibaba2018",
+            source=_SOURCE,
         )
         return msgspec.structs.replace(trace, notes=(*trace.notes, *_told(unresolved)))
 
