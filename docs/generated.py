@@ -126,7 +126,12 @@ def _entry(facts: Mapping[str, Any], place: str, picture: str) -> Iterator[str]:
         yield ""
     if carries := facts.get("carries"):
         carried = ", ".join(map(plain, carries))
-        yield from ("## What the format lacks, and what is assumed", "", f"The format carries: {carried}.", "")
+        yield from (
+            "## What the format lacks, and what is assumed",
+            "",
+            f"A file of the format carries at most: {carried}.",
+            "",
+        )
         yield from (f"- **{plain(fact)}**: {_cell(assumed)}" for fact, assumed in facts["lacks"].items())
         yield ""
     if facts["parameters"]:

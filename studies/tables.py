@@ -69,7 +69,8 @@ PAPER_ACCURACY: Final[Mapping[str, Mapping[str, tuple[float, float, float]]]] = 
 }
 
 
-#: Where the jobs come from. The preset without its tide shows how much of the gain hangs on it (docs/workloads.md).
+#: Sources of jobs. The preset without its tide shows how much of the gain depends on the tide
+#: (docs/research/presets-against-the-paper.md).
 WORKLOADS: Final[Mapping[str, dict[str, Any]]] = {
     **{preset: {"kind": "synthetic", "preset": preset, "jobs": 1250} for preset in PRESETS},
     "2sigma-like-no-tide": {

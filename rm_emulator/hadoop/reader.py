@@ -23,16 +23,16 @@ class Hadoop:
     columns = (
         Column("job.start.ms", "submission, ms since the run began", required=True),
         Column("job.queue.name", "queue: its path, or the last part of it", required=True),
-        Column("job.tasks", "the job's tasks, each with the keys below", required=True),
+        Column("job.tasks", "tasks of the job, each with the keys below", required=True),
         Column("job.id", "name of the job"),
         Column("job.user", "user (default: default)"),
-        Column("job.count", "so many equal jobs"),
+        Column("job.count", "number of equal jobs"),
         Column("am.memory-mb", "MB of the application master; am.vcores likewise"),
         Column("container.duration.ms", "run time of a task, or container.start.ms and container.end.ms"),
         Column("container.type", "map or reduce; reduces wait for all maps"),
-        Column("container.host", "the node that the task asks for, /rack/node"),
+        Column("container.host", "preferred node of the task, /rack/node"),
         Column("container.memory-mb", "MB of the container; container.vcores likewise"),
-        Column("count", "so many equal tasks"),
+        Column("count", "number of equal tasks"),
     )
 
     contents = Contents.lacking(

@@ -71,7 +71,7 @@ class Alibaba2020:
         Column("plan_mem", "of tasks: GB", required=True),
         Column("plan_gpu", "of tasks: 100 = 1 GPU", required=True),
         Column("user", "of jobs"),
-        Column("group", "of pai_group_tag_table: what recurs"),
+        Column("group", "of pai_group_tag_table: recurring name"),
     )
 
     contents = Contents.lacking(

@@ -124,6 +124,9 @@ class CsvTable:
     `queue`, `weight` and `submit` belong to the job: one of its rows has them, or all rows have the same. A row without
     demands asks for one core. A run time below 1 ms counts as 1 ms. A `submit` column has numbers or dates, never both.
 
+    A table carries the facts of its columns. Task times are carried only if every stage with several tasks has one
+    duration per task.
+
     In Parquet, a column may have a date type or a duration type, and `durations` may be a list; mistakes name the row
     (from 1) instead of the line.
     """

@@ -75,7 +75,7 @@ class Google2019:
         ),
         Column("resource_request.memory", "likewise", required=True),
         Column("user", "of collection events"),
-        Column("collection_logical_name", "of collection events: what recurs"),
+        Column("collection_logical_name", "of collection events: recurring name"),
     )
 
     contents = Contents.lacking("gangs", "gpu", "queue", "dag", "dates")

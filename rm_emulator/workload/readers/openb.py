@@ -32,13 +32,13 @@ class OpenB:
         Column("cpu_milli", "milli-cores", required=True),
         Column("memory_mib", "MiB", required=True),
         Column("num_gpu", "GPUs", required=True),
-        Column("gpu_milli", "thousandths of a GPU, where it asks for one", required=True),
-        Column("gpu_spec", "GPU types that it may use; not read"),
-        Column("qos", "quality of service, taken for the queue"),
+        Column("gpu_milli", "thousandths of a GPU, for pods with one GPU", required=True),
+        Column("gpu_spec", "allowed GPU types; not read"),
+        Column("qos", "quality of service: the queue"),
         Column("pod_phase", "Succeeded, Running, Pending, Failed", required=True),
         Column("creation_time", "s", required=True),
         Column("deletion_time", "s", required=True),
-        Column("scheduled_time", "s; empty for what never was", required=True),
+        Column("scheduled_time", "s; empty for pods that were never scheduled", required=True),
     )
     contents = Contents.lacking("recurrence", "gangs", "user", "dag", "dates")
     Params = LogParams

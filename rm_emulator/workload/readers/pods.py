@@ -95,15 +95,13 @@ class Pods:
 
     columns = (
         Column("metadata.name", "the pod, a task", required=True),
-        Column("metadata.creationTimestamp", "when it was made; the first of a job is its arrival", required=True),
-        Column("metadata.ownerReferences", "the job that it belongs to; a pod without one is a job"),
-        Column("metadata.namespace", "taken for the user, unless a label says one"),
+        Column("metadata.creationTimestamp", "time of creation; the earliest of a job is its arrival", required=True),
+        Column("metadata.ownerReferences", "job of the pod; a pod without an owner is a job"),
+        Column("metadata.namespace", "user, unless a label names one"),
         Column("metadata.labels", "queue (ours, Kueue's, Volcano's or YuniKorn's), user, recurring name, stage"),
-        Column(
-            "spec.containers", "what they request, by Kubernetes' rule; init containers and overhead too", required=True
-        ),
+        Column("spec.containers", "requests, by Kubernetes' rule, with init containers and overhead", required=True),
         Column("status.phase", "Succeeded and Failed are read", required=True),
-        Column("status.containerStatuses", "state.terminated: when the containers started and finished", required=True),
+        Column("status.containerStatuses", "state.terminated: start and end of the containers", required=True),
     )
 
     contents = Contents.lacking("gangs", "dag")

@@ -37,19 +37,19 @@ from schedulers.core.resources import Resources, parse_quantity
 
 _COLUMNS: Final = (
     Column("JobID", "number; _N an element of an array, +N a part of a heterogeneous job, .STEP a step", required=True),
-    Column("Submit", "when it was submitted", required=True),
+    Column("Submit", "date and time of submission", required=True),
     Column("State", "COMPLETED, FAILED, TIMEOUT, CANCELLED by UID, ...", required=True),
     Column("Elapsed", "run time D-HH:MM:SS, or ElapsedRaw in seconds", required=True),
-    Column("AllocTRES", "what it got: cpu=8,mem=32G,node=2,gres/gpu=4; or the columns below"),
-    Column("ReqTRES", "what it asked for, in the same way"),
-    Column("AllocCPUS", "cores, where there is no TRES; likewise NCPUS, ReqCPUS"),
-    Column("NNodes", "nodes, where there is no TRES"),
-    Column("ReqMem", "memory, where there is no TRES: 4G, 4Gc (per core), 4Gn (per node)"),
-    Column("JobName", "what recurs"),
+    Column("AllocTRES", "allocation: cpu=8,mem=32G,node=2,gres/gpu=4; or the columns below"),
+    Column("ReqTRES", "request, in the same form"),
+    Column("AllocCPUS", "cores, without TRES; NCPUS and ReqCPUS work, too"),
+    Column("NNodes", "number of nodes, without TRES"),
+    Column("ReqMem", "memory, without TRES: 4G, 4Gc (per core), 4Gn (per node)"),
+    Column("JobName", "recurring name"),
     Column("User", "user"),
     Column("Account", "account; not read unless queue=account"),
-    Column("Partition", "taken for the queue"),
-    Column("Timelimit", "the submitter's hint"),
+    Column("Partition", "queue, unless queue=account"),
+    Column("Timelimit", "hint of the submitter"),
 )
 _ID: Final = re.compile(r"(\d{1,18})(?:_(?:\[[^\]]*\]|(\d{1,18}))|\+(\d{1,9}))?(\..+)?")
 _GOING_ON: Final = (

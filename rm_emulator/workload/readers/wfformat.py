@@ -193,7 +193,7 @@ class WfFormat:
 
     columns = (
         Column("schemaVersion", ", ".join(VERSIONS), required=True),
-        Column("name", "what recurs"),
+        Column("name", "recurring name"),
         Column("runtimeSystem.name", "the program (wms.name in 1.4)"),
         Column("author.name", "user"),
         Column("workflow.specification.tasks", "id, parents, children, inputFiles, outputFiles", required=True),

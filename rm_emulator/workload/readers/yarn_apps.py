@@ -51,17 +51,17 @@ class YarnApps:
 
     columns = (
         Column("id", "application_..., the job", required=True),
-        Column("startedTime", "ms since 1970: when it was submitted", required=True),
-        Column("launchTime", "ms since 1970: when its master started; startedTime where there is none"),
-        Column("finishedTime", "ms since 1970; 0 for what still runs", required=True),
-        Column("vcoreSeconds", "vcores it held, times how long", required=True),
-        Column("memorySeconds", "MB it held, times how long", required=True),
+        Column("startedTime", "time of submission, ms since 1970", required=True),
+        Column("launchTime", "start of the application master, ms since 1970; startedTime if missing"),
+        Column("finishedTime", "end, ms since 1970; 0 for running applications", required=True),
+        Column("vcoreSeconds", "held vcores times seconds", required=True),
+        Column("memorySeconds", "held MB times seconds", required=True),
         Column("state", "FINISHED, FAILED, KILLED, RUNNING, ..."),
         Column("finalStatus", "SUCCEEDED, FAILED, KILLED, UNDEFINED"),
         Column("user", "user"),
-        Column("name", "what recurs"),
+        Column("name", "recurring name"),
         Column("queue", "queue, as YARN names it"),
-        Column("applicationType", "the program: MAPREDUCE, SPARK, TEZ, ..."),
+        Column("applicationType", "program: MAPREDUCE, SPARK, TEZ, ..."),
     )
 
     contents = Contents.lacking(
