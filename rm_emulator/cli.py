@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rm_emulator.results.figures import Summary
     from rm_emulator.scenario.load import Loaded
     from rm_emulator.scenario.workload import Built
-    from rm_emulator.workload.sizes import Wanted
 
 app = typer.Typer(
     help="Run cluster schedulers on simulated time and compare them: heartbeats, DAG jobs, learned run times.",
@@ -48,8 +47,6 @@ def _loaded(files: list[Path] | None) -> list[str]:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 #: From this part of what tasks hold on, launching them is warned of.
 LAUNCHES: Final = 0.2
-#: Bytes of a file from which on reading is reported.
-LARGE: Final = 20_000_000
 Plugin = Annotated[
     list[Path] | None,
     typer.Option(
@@ -242,7 +239,7 @@ def init(
             format_=format_,
             texts=tuple(option or ()),
             skip_bad_rows=skip_bad_rows,
-            wanted=_wanted(wait, node, nodes),
+            wanted=draft.wanted_cluster(wait, node, nodes),
         )
         for path in made:
             typer.echo(str(path))
@@ -394,19 +391,21 @@ def describe(
     plugin: Plugin = None,
 ) -> None:
     """Describe a workload: would sampling pay, and how many nodes does it need?"""
+    from rm_emulator.scenario.draft import wanted_cluster
     from rm_emulator.workload import description, formats
 
-    wanted = _wanted(wait, node, nodes)
+    wanted = wanted_cluster(wait, node, nodes)
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
-        _tell_reading()
-        tables = formats.tabulated(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
-        if tables is not None:
-            if workload.is_file() and workload.stat().st_size >= LARGE:
-                _report(f"describing {tables.table.jobs.height:,} jobs")
-            description.show_table(tables, slots, json, wanted=wanted)
-            return
-        trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
-        description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes, wanted=wanted)
+        description.show_trace(
+            workload,
+            format_,
+            slots,
+            json,
+            texts=option or (),
+            skip_bad_rows=skip_bad_rows,
+            wanted=wanted,
+            report=_report,
+        )
         return
     from rm_emulator.issues import show_point
     from rm_emulator.scenario.workload import slots_of
@@ -416,40 +415,6 @@ def describe(
     at = f"at the first point of the sweep: {show_point(loaded.point.values)}"
     notes = (*built.notes, *([at] if loaded.point.number else []))
     description.show(built.workload, cores, json, profiles=built.profiles, notes=notes, wanted=wanted)
-
-
-def _tell_reading() -> None:
-    """Report on standard error how much of a large file is read: at once, then every two seconds."""
-    from time import monotonic
-
-    from rm_emulator.workload import tables
-
-    last: dict[Path, float] = {}
-
-    def told(path: Path, read: int, size: int) -> None:
-        if size < LARGE:
-            return
-        if path not in last:
-            last[path] = monotonic()
-            _report(f"reading {path.name}, {size / 1e6:,.0f} MB")
-        elif monotonic() - last[path] > 2:
-            last[path] = monotonic()
-            _report(f"reading {path.name}: {read / size:.0%}")
-
-    tables.listener.set(told)
-
-
-def _wanted(wait: str, node: str | None, nodes: int | None = None) -> Wanted:
-    """The cluster to be sized, by the options. Raises InvalidParameters."""
-    from rm_emulator.scenario.durations import parse_duration
-    from rm_emulator.workload.sizes import Wanted, parse_node
-    from schedulers.core.errors import InvalidParameters
-
-    try:
-        wait_ms = parse_duration(wait)
-    except ValueError as error:
-        raise InvalidParameters(f"--wait: {error}") from None
-    return Wanted(wait_ms=wait_ms, node=parse_node(node) if node is not None else None, nodes=nodes)
 
 
 @app.command()

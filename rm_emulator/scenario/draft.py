@@ -13,13 +13,14 @@ import msgspec
 
 from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
-from rm_emulator.scenario.durations import show_duration
+from rm_emulator.scenario.durations import parse_duration, show_duration
 from rm_emulator.workload import formats, stage_table, storage
 from rm_emulator.workload.contents import Contents
 from rm_emulator.workload.describe import Description, describe_table, from_profiles
 from rm_emulator.workload.formats import Trace
 from rm_emulator.workload.model import Workload
-from rm_emulator.workload.sizes import ClusterSizes, Wanted
+from rm_emulator.workload.sizes import ClusterSizes, Wanted, parse_node
+from schedulers.core.errors import InvalidParameters
 from schedulers.core.fields import NAME
 
 #: Tasks of a scenario that runs in minutes; of a longer trace the first jobs are taken.
@@ -42,6 +43,15 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     format: str
     options: dict[str, Any]
+
+
+def wanted_cluster(wait: str, node: str | None, nodes: int | None = None) -> Wanted:
+    """The cluster to be sized, by the options of a command. Raises InvalidParameters."""
+    try:
+        wait_ms = parse_duration(wait)
+    except ValueError as error:
+        raise InvalidParameters(f"--wait: {error}") from None
+    return Wanted(wait_ms=wait_ms, node=None if node is None else parse_node(node), nodes=nodes)
 
 
 def write(

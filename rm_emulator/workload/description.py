@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from rm_emulator.workload import formats, tables
 from rm_emulator.workload.contents import plain
 from rm_emulator.workload.describe import (
     MIN_RUNS,
@@ -19,13 +22,15 @@ from rm_emulator.workload.describe import (
     describe_table,
     from_profiles,
 )
-from rm_emulator.workload.formats import TableTrace
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.quantiles import Quantiles
 from rm_emulator.workload.sizes import MOST_JOBS, ClusterSizes, Wanted
 
 if TYPE_CHECKING:
     from rm_emulator.workload.profiles import TpchProfiles
+
+#: Bytes of a file from which on progress is reported.
+LARGE: Final = 20_000_000
 
 
 def lines(description: Description) -> list[str]:
@@ -70,9 +75,47 @@ def show(
     show_description(describe(workload, slots, sampler=sampler, notes=notes, wanted=wanted), json)
 
 
-def show_table(trace: TableTrace, slots: int | None, json: bool, *, wanted: Wanted | None = None) -> None:
-    """As `show`, of a trace as tables."""
-    show_description(describe_table(trace.table, slots, notes=trace.notes, wanted=wanted), json)
+def show_trace(
+    path: Path,
+    name: str | None,
+    slots: int | None,
+    json: bool,
+    *,
+    texts: Iterable[str] = (),
+    skip_bad_rows: bool = False,
+    wanted: Wanted | None = None,
+    report: Callable[[str], None],
+) -> None:
+    """As `show`, of a trace or a stored workload; parameters and errors as of `formats.opened`.
+
+    report: told of progress with a large file.
+    """
+    tables.listener.set(_reading(report))
+    found = formats.tabulated(path, name, texts, skip_bad_rows=skip_bad_rows)
+    if found is None:
+        trace = formats.opened(path, name, texts, skip_bad_rows=skip_bad_rows)
+        show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes, wanted=wanted)
+        return
+    if path.is_file() and path.stat().st_size >= LARGE:
+        report(f"describing {found.table.jobs.height:,} jobs")
+    show_description(describe_table(found.table, slots, notes=found.notes, wanted=wanted), json)
+
+
+def _reading(report: Callable[[str], None]) -> Callable[[Path, int, int], None]:
+    """Reports of how much of a large file is read: at once, then every two seconds."""
+    last: dict[Path, float] = {}
+
+    def told(path: Path, read: int, size: int) -> None:
+        if size < LARGE:
+            return
+        if path not in last:
+            last[path] = monotonic()
+            report(f"reading {path.name}, {size / 1e6:,.0f} MB")
+        elif monotonic() - last[path] > 2:
+            last[path] = monotonic()
+            report(f"reading {path.name}: {read / size:.0%}")
+
+    return told
 
 
 def show_description(described: Description, json: bool) -> None:
