@@ -82,6 +82,16 @@ Label = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="S", help="Seed of the run (default: the first).")]
 Option = Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A setting of the format.")]
+NodeShape = Annotated[
+    str | None,
+    typer.Option("--node", metavar="cpu=32,memory=128Gi", help="Resources of a node (default: by the largest demand)."),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help="Of a trace (default: seen from its first bytes).")
+]
+Wait = Annotated[
+    str, typer.Option("--wait", metavar="TIME", help="Longest wait of 90 % of the jobs on a cluster of the right size.")
+]
 SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Leave out, count and name rows that cannot be read.")
 ]
@@ -216,16 +226,47 @@ def init(
     example: Annotated[
         str | None, typer.Argument(metavar="EXAMPLE", help="Name of an example.", autocompletion=completion.examples)
     ] = None,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to copy it.")] = Path(),
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="Where to copy it.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="TRACE", help="Write a scenario for the jobs of a trace or stored workload, into DIR."
+        ),
+    ] = None,
+    format_: Format = None,
+    option: Option = None,
+    skip_bad_rows: SkipBadRows = False,
+    wait: Wait = "10m",
+    node: NodeShape = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", min=1, help="Number of nodes (default: by the waits).")
+    ] = None,
+    plugin: Plugin = None,
 ) -> None:
-    """List the example scenarios, or copy one to start from."""
+    """List the example scenarios, copy one to start from, or write one for a trace (`init --from TRACE DIR`)."""
     from rm_emulator.scenario import examples
 
+    if trace is not None:
+        if folder is not None:
+            raise typer.BadParameter(f"with --from, a single DIR is given: '{example}' and '{folder}' are two")
+        from rm_emulator.scenario import draft
+
+        made = draft.write(
+            trace,
+            Path(example or "."),
+            format_=format_,
+            texts=tuple(option or ()),
+            skip_bad_rows=skip_bad_rows,
+            wanted=draft.wanted_cluster(wait, node, nodes),
+        )
+        for path in made:
+            typer.echo(str(path))
+        return
     if example is None:
         for name, about in examples.summaries():
             typer.echo(f"{name:<22} {about}")
         return
-    for path in examples.copy(example, folder):
+    for path in examples.copy(example, folder or Path()):
         typer.echo(str(path))
 
 
@@ -362,25 +403,37 @@ def describe(
         Path,
         typer.Argument(metavar="WORKLOAD", help="A converted workload, a scenario file, or a trace of any format."),
     ],
-    format_: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help="Of a trace (default: seen from its first bytes).")
-    ] = None,
+    format_: Format = None,
     option: Option = None,
     skip_bad_rows: SkipBadRows = False,
     slots: Annotated[
         int | None, typer.Option("--slots", min=1, help="Slots that the load is measured against.")
     ] = None,
+    wait: Wait = "10m",
+    node: NodeShape = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", min=1, help="Estimate the waits on so many nodes, too.")
+    ] = None,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
-    """Describe a workload: would sampling pay here?"""
-    from rm_emulator.workload import describe as description
-    from rm_emulator.workload import formats
+    """Describe a workload: would sampling pay, and how many nodes does it need?"""
+    from rm_emulator.scenario.draft import wanted_cluster
+    from rm_emulator.workload import description, formats
 
+    wanted = wanted_cluster(wait, node, nodes)
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
         with prints_apart():
-            trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
-        description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
+            description.show_trace(
+                workload,
+                format_,
+                slots,
+                json,
+                texts=option or (),
+                skip_bad_rows=skip_bad_rows,
+                wanted=wanted,
+                report=_report,
+            )
         return
     from rm_emulator.issues import show_point
     from rm_emulator.scenario.workload import slots_of
@@ -389,7 +442,7 @@ def describe(
     cores = slots or slots_of(loaded.scenario)
     at = f"at the first point of the sweep: {show_point(loaded.point.values)}"
     notes = (*built.notes, *([at] if loaded.point.number else []))
-    description.show(built.workload, cores, json, profiles=built.profiles, notes=notes)
+    description.show(built.workload, cores, json, profiles=built.profiles, notes=notes, wanted=wanted)
 
 
 @app.command()

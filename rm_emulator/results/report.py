@@ -24,6 +24,7 @@ from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Drawing, Se
 from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.job_section import job_section
 from rm_emulator.results.water_filling import unused_settings
+from rm_emulator.workload.recurring import Recurring
 
 #: Points of a sweep that have a page of their own: each takes half a second and 2 MB.
 OF_POINTS: Final = 24
@@ -198,7 +199,10 @@ def _workload(out_dir: Path) -> dict[str, Any] | None:
         return None
     described = json.loads(text)
     rows = [(name, described.get(key)) for name, key in (("over time", "cov_time"), ("over space", "cov_space"))]
-    return {"verdict": described.get("verdict"), "cov": [(name, row) for name, row in rows if row]}
+    judged = described.get("recurring")  # absent in folders of earlier versions
+    history = msgspec.convert(judged, Recurring).sentence() if judged and judged["of"] else ""
+    cov = [(name, row) for name, row in rows if row]
+    return {"verdict": described.get("verdict"), "history": history[:1].upper() + history[1:], "cov": cov}
 
 
 def _text(path: Path) -> str | None:

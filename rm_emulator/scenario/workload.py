@@ -27,8 +27,9 @@ from schedulers.core.errors import InvalidParameters
 from schedulers.core.resources import Resources, Vector
 
 if TYPE_CHECKING:
-    from rm_emulator.workload.describe import Description, Sampler
+    from rm_emulator.workload.describe import Description
     from rm_emulator.workload.profiles import TpchProfiles
+    from rm_emulator.workload.stage_table import Sampler
 
 
 #: A preset makes about 26 tasks per job and 150 slots.

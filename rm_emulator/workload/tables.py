@@ -11,7 +11,8 @@ import gzip
 import io
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Final, Literal
 
@@ -49,6 +50,10 @@ def one(path: Path | str, message: str, *, line: int | None = None, hint: str = 
     return TraceError([Issue(str(path), message, line, hint=did_you_mean(hint))])
 
 
+#: Told after each piece of a file: the file, the bytes read of it as it lies there, its size. None: nobody listens.
+listener: ContextVar[Callable[[Path, int, int], None] | None] = ContextVar("listener", default=None)
+
+
 class _Unpacked(io.RawIOBase):
     """A file's bytes, gzip unpacked (told by its first bytes, not by its name), counted on the way."""
 
@@ -84,6 +89,8 @@ class _Unpacked(io.RawIOBase):
             self._refuse_packed(data)
         self._total += len(data)
         self._check()
+        if (told := listener.get()) is not None:
+            told(self._path, self._raw.tell(), self._size)
         buffer[: len(data)] = data
         return len(data)
 

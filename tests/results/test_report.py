@@ -111,10 +111,13 @@ def test_charts_that_do_not_apply_are_left_out(fabricate, tmp_path):
 def test_the_description_of_the_workload_is_shown_when_there_is_one(run, tmp_path):
     shutil.copytree(run[0], tmp_path / "run")
     cov = {"mean": 1.2, "p50": 1.0, "p90": 3.1, "max": 9.0}
-    told = {"verdict": "Sampling would pay here.", "cov_time": cov, "cov_space": None}
+    judged = {"of": 4, "jobs": 2, "work": 0.5, "error": {"mean": 1, "p50": 0.2, "p90": 1.5, "max": 2}}
+    told = {"verdict": "Sampling would pay here.", "cov_time": cov, "cov_space": None, "recurring": judged}
     (tmp_path / "run" / "workload.json").write_text(json.dumps(told))
     text = report.render(tmp_path / "run")
     assert "Sampling would pay here." in text
+    assert "History: 2 of 4 jobs have earlier runs" in text
+    assert "errs by 20% (P50), 150% (P90)" in text
     assert 'id="workload"' in text
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from rm_emulator.workload import describe, formats, storage
+from rm_emulator.workload import describe, description, formats, storage
 from rm_emulator.workload.contents import FACTS, Contents
 from rm_emulator.workload.model import PerTask, Waves, Workload
 from tests.workload import samples
@@ -156,7 +156,7 @@ def test_the_description_of_a_workload_names_the_lacking_facts(tmp_path: Path) -
     trace = formats.read("swf", samples.write("swf", tmp_path))
     described = describe.describe(trace.workload)
     assert described.contents == trace.workload.contents
-    assert "not in the trace, task times: All tasks of a job take the job's run time." in describe.lines(described)
+    assert "not in the trace, task times: All tasks of a job take the job's run time." in description.lines(described)
 
 
 def test_a_listing_has_the_facts() -> None:

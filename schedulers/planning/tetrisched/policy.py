@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 import msgspec
 import numpy as np
 
-from schedulers.core.abilities import KeepsNodes, MindsDeadlines, MindsQueues, OneTaskEach, Searches, TellsTurn, WantsNodes
+from schedulers.core.abilities import (
+    KeepsNodes,
+    MindsDeadlines,
+    MindsQueues,
+    OneTaskEach,
+    Searches,
+    TellsTurn,
+    WantsNodes,
+)
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Event, SearchEnded, Tick
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
@@ -170,9 +178,7 @@ def _end(container: ContainerState, view: ClusterView, quantum: int) -> int:
     return max(end, view.now + quantum)
 
 
-class PlanAheadPolicy(
-    Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, TellsTurn, MindsDeadlines, MindsQueues
-):
+class PlanAheadPolicy(Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, TellsTurn, MindsDeadlines, MindsQueues):
     """A plan per cycle. Subclasses say over how many slices, and whether times count at all (`ahead_ms`)."""
 
     Params: type[msgspec.Struct] = PlanAheadSettings
