@@ -194,7 +194,7 @@ def run(
     failed = [outcome for outcome in finished.summary.expect if not outcome.holds]
     for outcome in failed:
         at = f" at {show_point(outcome.sweep)}" if outcome.sweep else ""
-        figures = outcome.why or f"{_figure(outcome.left)} against {_figure(outcome.right)}"
+        figures = outcome.exact
         _report(f"expectation failed{at}: {outcome.text} ({figures})")
     raise typer.Exit(1 if failed else 0)
 
@@ -209,16 +209,10 @@ def _report_failures(finished: Any) -> None:
 def _show_summary(summary: Summary, where: Path) -> None:
     from rich.console import Console
 
-    from rm_emulator.results import headline, sweep, table
+    from rm_emulator.results import headline
 
-    console = Console(file=sys.stdout)
-    console.print(headline.of(summary), style="bold", highlight=False)
-    (sweep if summary.axes else table).show(summary, console)
+    headline.show(summary, Console(file=sys.stdout))
     typer.echo(f"report: {where / 'report.html'}")
-
-
-def _figure(value: float | None) -> str:
-    return "no figure" if value is None else f"{value:.6g}"
 
 
 @app.command()
@@ -323,6 +317,8 @@ def _listing(noun: str, help_: str, among: str = "    policies:\n    - ", hint: 
     """Register the command that lists a registry. among: text before an example in a scenario; hint: last line."""
 
     def listing(name: Name = None, json: Json = False, plugin: Plugin = None) -> None:
+        from rm_emulator import listing_text
+
         registry = completion.registry(noun)
         if name is not None:
             from rm_emulator.scenario.reference import entry
@@ -333,7 +329,7 @@ def _listing(noun: str, help_: str, among: str = "    policies:\n    - ", hint: 
         if json:
             _print_json(entries if name is None else entries[0])
         else:
-            _show_entries(entries, among)
+            listing_text.show(entries, among)
             if name is None and hint:
                 typer.echo(hint)
 
@@ -360,41 +356,19 @@ _listing(
 )
 
 
-def _show_entries(entries: list[dict[str, Any]], among: str = "") -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-    for entry in entries:
-        console.print(Text.assemble((entry["name"], "bold"), "  ", entry["summary"]))
-        for line in entry.get("description", "").splitlines():
-            console.print(Text(f"    {line}" if line else ""))
-        console.print(Text(f"    {entry['source']}", style="dim"))
-        for column in entry.get("columns", ()):
-            needed = "" if column["required"] else " (optional)"
-            console.print(Text(f"    column {column['name']}{needed}: {column['meaning']}"))
-        for fact, assumed in entry.get("lacks", {}).items():
-            console.print(Text(f"    lacks {fact}: {assumed}"))
-        for setting in entry["parameters"]:
-            default = setting["default"]
-            shown = "" if default is None else f" = {str(default).lower() if isinstance(default, bool) else default}"
-            console.print(Text(f"    {setting['name']}{shown}  ({setting['type']}) {setting['description']}"))
-        if "example" in entry:
-            console.print(Text(f"    in a scenario:\n{among}{entry['example']}"))
-
-
 @traces_app.callback()
 def traces(context: typer.Context, json: Json = False, plugin: Plugin = None) -> None:
     """List the trace formats, or describe a workload."""
     if context.invoked_subcommand is not None:
         return
+    from rm_emulator import listing_text
     from rm_emulator.workload import formats
 
     entries = [formats.describe(name) for name in formats.names()]
     if json:
         _print_json(entries)
     else:
-        _show_entries(entries)
+        listing_text.show(entries)
 
 
 @traces_app.command()
@@ -488,18 +462,14 @@ def convert(
 
 
 def _convert_folder(source: Path, output: Path, options: list[str], overwrite: bool, *, quiet: bool) -> None:
-    from rm_emulator.hadoop.folder import read_folder
-    from rm_emulator.hadoop.scenario import SCENARIO, write_scenario
+    from rm_emulator.hadoop import scenario
     from schedulers.core.errors import InvalidParameters
 
     if options:
         raise InvalidParameters(f"'{options[0]}': a folder's own configuration says the sizes (options are for files)")
-    folder = read_folder(source)
-    workload = write_scenario(folder, output, overwrite=overwrite)
-    nodes, jobs = len(folder.run.nodes), len(workload.jobs)
-    typer.echo(f"{output / SCENARIO}: {nodes:,} nodes, {jobs:,} jobs, {workload.tasks:,} tasks")
-    missing = [f"not modelled: {', '.join(folder.not_modelled)}"] if folder.not_modelled else []
-    _note([*missing, *(f"note: {note}" for note in folder.notes)], quiet=quiet)
+    written, notes = scenario.convert(source, output, overwrite=overwrite)
+    typer.echo(written)
+    _note(notes, quiet=quiet)
 
 
 @app.command()

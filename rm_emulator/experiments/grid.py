@@ -284,7 +284,7 @@ class _GridListener:
         self.display.progress(self.cells[index][0], status)
 
     def silent(self, index: int, seconds: float, where: str) -> None:
-        self.display.silent(self.places[index][0], seconds, where)
+        self.display.silent(self.cells[index][0], seconds, where)
 
     def finished(self, index: int) -> None:
         cell, workplace = self.cells[index]

@@ -308,6 +308,12 @@ class ExpectationOutcome(Struct, frozen=True, kw_only=True):
     why: str | UnsetType = UNSET
     """Why a side has no value although its figures have; not there in all other cases."""
 
+    @property
+    def exact(self) -> str:
+        """Both sides with six digits, or the reason why a side has no value."""
+        sides = ("no figure" if value is None else f"{value:.6g}" for value in (self.left, self.right))
+        return self.why or " against ".join(sides)
+
 
 class Summary(Struct, frozen=True, kw_only=True):
     """All figures of a run directory.

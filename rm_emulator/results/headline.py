@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from rm_emulator.results import expect
+from rich.console import Console
+
+from rm_emulator.results import expect, sweep, table
 from rm_emulator.results.contest import (
     USUAL,
     Contest,
@@ -32,6 +34,12 @@ def of(summary: Summary) -> str:
     """The result of a run or of a sweep in one sentence."""
     text = _of_points(summary) if summary.axes else _of_labels(summary)
     return text if text.startswith(tuple(summary.labels)) else text[0].upper() + text[1:]
+
+
+def show(summary: Summary, console: Console) -> None:
+    """Prints the sentence, and the table below."""
+    console.print(of(summary), style="bold", highlight=False)
+    (sweep if summary.axes else table).show(summary, console)
 
 
 def _of_labels(summary: Summary) -> str:
