@@ -180,19 +180,32 @@ class Cells:
         return {label: course for label, course in courses.items() if course is not None}
 
     @functools.cached_property
+    def _logged(self) -> Mapping[str, tuple[pl.DataFrame, pl.DataFrame]]:
+        """By label with an event log the waits and the stages of the first seed's jobs: each log is read once."""
+        found = {}
+        for label in self.labels:
+            if logs := logs_of(self._first(label)):
+                jobs, tasks, said = self.jobs[label, self.seeds[0]], self.tasks(label), waits.read(logs)
+                names = said.stages.unique(["job", "stage"]).select("job", "stage", "name")
+                opened = waits.opened(jobs, tasks, said.stages).join(names, on=["job", "stage"])
+                found[label] = waits.stretches(jobs, tasks, self.nodes(label), said), opened
+        return found
+
+    @property
     def waits(self) -> Mapping[str, pl.DataFrame]:
         """By label the waits of the first seed's jobs with reasons (`waits.stretches`), for labels with an event log.
 
         Raises InvalidInput for an unreadable log.
         """
-        logs = {label: logs_of(self._first(label)) for label in self.labels}
-        return {
-            label: waits.stretches(
-                self.jobs[label, self.seeds[0]], self.tasks(label), self.nodes(label), waits.read(each)
-            )
-            for label, each in logs.items()
-            if each
-        }
+        return {label: found for label, (found, _) in self._logged.items()}
+
+    @property
+    def stages(self) -> Mapping[str, pl.DataFrame]:
+        """By label `job, stage, tasks, at, name` (`waits.opened`) of the first seed, for labels with an event log.
+
+        Raises InvalidInput for an unreadable log.
+        """
+        return {label: found for label, (_, found) in self._logged.items()}
 
     @functools.cached_property
     def reasons(self) -> Sequence[str]:
