@@ -197,8 +197,9 @@ def _life(parts: Sequence[_Part], start: int, end: int, place: Mapping[str, int]
         if low > at:
             stops.append(f"#0000 {at:g}% {low:g}%")
         stops.append(f"{_tint(place[reason])} {low:g}% {high:g}%")
-        at, to = duration(since), duration(until)
-        told.append(f"{f'at {at}' if at == to else f'{at} to {to}'}: {reason.replace('_', ' ')}")
+        first, last = duration(since), duration(until)
+        when = f"at {first}" if first == last else f"{first} to {last}"
+        told.append(f"{when}: {reason.replace('_', ' ')}")
         at = high
     if at < 100:
         stops.append(f"#0000 {at:g}% 100%")
