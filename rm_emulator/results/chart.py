@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -215,6 +216,11 @@ class Cells:
         length = (pl.col("to_ms") - pl.col("from_ms")).sum()
         sums = pl.concat(self.waits.values()).group_by("reason").agg(ms=length)
         return sums.sort(["ms", "reason"], descending=[True, False])["reason"].to_list()
+
+    def date(self, ms: float) -> datetime | None:
+        """The date of a time (ms) of the run, in UTC; None for jobs without dates."""
+        workload = self.summary.workload
+        return None if workload is None else workload.date(ms)
 
     @property
     def objectives(self) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -165,12 +166,21 @@ def time_unit(end_ms: float) -> tuple[float, str]:
 _LATE: Final = 0.05
 
 
-def time_axis(submits: Iterable[pl.Series], end_ms: float) -> Figure:
-    """An axis of time up to an end, from 0, or from the first of the submissions (ms) where that is late."""
+def time_axis(submits: Iterable[pl.Series], end_ms: float, since: datetime | None = None) -> Figure:
+    """An axis of time up to an end, from 0, or from the first of the submissions (ms) where that is late.
+
+    since: date of time 0.
+    """
     divisor, unit = time_unit(end_ms)
     first = min((int(each.to_numpy().min()) for each in submits if len(each)), default=0)
     begin = first if first > _LATE * end_ms else 0
-    return {"title": {"text": f"time ({unit})"}, "range": [round(begin / divisor, 4), round(end_ms / divisor, 4)]}
+    zero = "" if since is None else f" since {show_date(since)} UTC"
+    return {"title": {"text": f"time ({unit}{zero})"}, "range": [round(begin / divisor, 4), round(end_ms / divisor, 4)]}
+
+
+def show_date(date: datetime) -> str:
+    """A date to read, `2020-03-01 10:12`."""
+    return f"{date:%Y-%m-%d %H:%M}"
 
 
 def duration(ms: float) -> str:

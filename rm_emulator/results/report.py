@@ -21,6 +21,7 @@ from rm_emulator.files import write_file
 from rm_emulator.issues import show_point
 from rm_emulator.results import contest, headline, palette, sweep, table
 from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Drawing, Section, drawings
+from rm_emulator.results.drawing import show_date
 from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.filling import unused_settings
 from rm_emulator.results.summary import cell_dir
@@ -61,7 +62,7 @@ def render(out_dir: Path) -> str:
     )
     environment.filters.update(number=table.number, times=table.times, interval=table.interval)
     environment.filters.update(headlined=functools.partial(table.by_headline, summary))
-    environment.filters.update(thousands="{:,}".format, point=show_point, embedded=_embedded)
+    environment.filters.update(date=show_date, thousands="{:,}".format, point=show_point, embedded=_embedded)
     if summary.axes:
         shared: dict[str, Any] = {
             "summary": summary,
@@ -72,7 +73,7 @@ def render(out_dir: Path) -> str:
     else:
         shared = _shared(out_dir, summary, cells)
     return environment.get_template("report.html.jinja").render(
-        **{"queues": [], **shared},
+        **{"queues": [], "began": cells.date(0), **shared},
         headline=headline.of(summary),
         unused=unused_settings(spec),
         facts=_facts(summary, cells),
@@ -101,6 +102,7 @@ def _shared(out_dir: Path, summary: Summary, cells: Cells) -> dict[str, Any]:
         "workload": _workload(out_dir),
         "best": contest.best(summary),
         "who": who(cells),
+        "began": cells.date(0),
         "traces": _traces(out_dir, cells),
     }
 

@@ -15,7 +15,7 @@ from rm_emulator.results import stages, statistics, waits
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.compare import extremes
 from rm_emulator.results.contest import contenders
-from rm_emulator.results.drawing import SERIES, duration
+from rm_emulator.results.drawing import SERIES, duration, show_date
 from rm_emulator.results.table import number, percent, times
 from schedulers.core.reasons import Reason
 
@@ -40,7 +40,7 @@ class Waiter(msgspec.Struct, frozen=True):
     """Name, user and queue."""
     tasks: int
     came: str
-    """Time of submission."""
+    """Date of submission in UTC, without a date the time."""
     late: str | None
     """JCT less ideal JCT, None for an unknown ideal."""
     jct: str | None
@@ -155,13 +155,13 @@ def _waiter(
     bar, told = _life(_joined(parts), row["submit_ms"], row["end_ms"], place)
     others = {name: jct[row["job"]] for name, jct in elsewhere.items() if row["job"] in jct}
     best = min(others, key=lambda name: others[name], default=None)
-    own = row["jct_s"]
+    own, date = row["jct_s"], cells.date(row["submit_ms"])
     sooner = best is not None and (own is None or others[best] < _SOONER * own)
     return Waiter(
         job=row["job"],
         about=" \u00b7 ".join(filter(None, (row["name"], row["user"], row["queue"]))),
         tasks=row["tasks"],
-        came=duration(row["submit_ms"]),
+        came=duration(row["submit_ms"]) if date is None else show_date(date),
         late=None if row["late_ms"] is None else duration(row["late_ms"]),
         jct=None if own is None else duration(1000 * own),
         idle=duration(row["idle_ms"]),

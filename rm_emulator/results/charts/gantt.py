@@ -37,7 +37,8 @@ def gantt(cells: Cells) -> Chart | None:
             continue
         shown, count = shown_nodes(tasks)
         bars, names = _bars(tasks.filter(pl.col("node").is_in(shown)), shown)
-        figure, merged = _drawn(bars, names, slices, came["submit_ms"])
+        across = time_axis([came["submit_ms"]], max(bar.end for bar in bars), cells.date(0))
+        figure, merged = _drawn(bars, names, slices, across)
         variants.append((label, figure))
         most = max(most, sum(height for _, height in names))
         notes.add(f"{len(shown)} of {count} nodes shown" if len(shown) < count else "")
@@ -122,12 +123,9 @@ def _bars(tasks: pl.DataFrame, nodes: Sequence[str]) -> tuple[list[_Bar], list[t
     return bars, names
 
 
-def _drawn(
-    bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int, submits: pl.Series
-) -> tuple[Figure, bool]:
-    """The chart, and whether tasks were merged in it."""
-    end = max(bar.end for bar in bars)
-    divisor, _ = time_unit(end)
+def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int, across: Figure) -> tuple[Figure, bool]:
+    """The chart, and whether tasks were merged in it. across: its axis of time."""
+    divisor, _ = time_unit(max(bar.end for bar in bars))
     heights = np.array([height for _, height in names])
     ticks = (np.cumsum(heights) - (heights + 1) / 2).tolist()
     shown, every = _merged(bars, slices), max(1, -(-len(names) // 40))
@@ -136,7 +134,7 @@ def _drawn(
         "bargap": 0.12,
         "showlegend": False,
         "hovermode": "closest",
-        "xaxis": time_axis([submits], end),
+        "xaxis": across,
         "yaxis": {
             "tickvals": ticks[::every],
             "ticktext": [name for name, _ in names][::every],

@@ -31,7 +31,9 @@ def utilisation(cells: Cells) -> Chart | None:
             line = trace(label, at[::step], means(held, step), of_label(index, 1.8), "%{y:.0%}")
             series.setdefault(resource, []).append(line)
     layout = {
-        "xaxis": time_axis((cells.jobs[label, cells.seeds[0]]["submit_ms"] for label in cells.labels), end),
+        "xaxis": time_axis(
+            (cells.jobs[label, cells.seeds[0]]["submit_ms"] for label in cells.labels), end, cells.date(0)
+        ),
         "yaxis": {"tickformat": ".0%", "range": [0, 1.02]},
         "hovermode": "x unified",
     }
