@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -330,7 +331,7 @@ def explain(
     place = (run.path if isinstance(run, Results) else Path(run)) / summary.point_folder(point)
     try:
         found = explaining.explain(place, job, task, label, seed, advise=advise, plugins=tuple(plugins))
-        return Explanation(found.story, found.advice)
+        return Explanation(found.story, found.advice, found.submitted)
     except InvalidInput as error:
         option, argument = "with --plugin FILE.py", "in plugins="
         named = [msgspec.structs.replace(each, hint=each.hint.replace(option, argument)) for each in error.issues]
@@ -359,9 +360,11 @@ class Explanation(msgspec.Struct, frozen=True):
 
     story: Story
     advice: Advice | None = None
+    submitted: datetime | None = None
+    """Date of the submission in UTC; None for jobs without dates."""
 
     def __str__(self) -> str:
-        lines = explaining.sentences(self.story)
+        lines = explaining.sentences(self.story, self.submitted)
         return "\n".join(lines if self.advice is None else [*lines, *advice_lines(self.advice, self.story)])
 
     def __repr__(self) -> str:

@@ -25,7 +25,7 @@ from rm_emulator.results.record import Recorder, log_blocks
 from rm_emulator.results.replay import log_lines, logs_of
 from rm_emulator.results.summary import point_folder
 from rm_emulator.scenario.schema import Scenario
-from rm_emulator.scenario.workload import offered
+from rm_emulator.scenario.workload import Built, offered
 from rm_emulator.version import __version__
 from rm_emulator.workload.model import Workload
 from schedulers.core.errors import NotRepeatable
@@ -143,7 +143,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "log_sha256": sha256,
         **({"logs": {name: log.sha256 for name, log in who.logs.items()}} if len(who.logs) > 1 else {}),
         "plugins": hashes(cell.plugins),
-        "workload": {"name": built.workload.name, "source": built.workload.source, "notes": list(built.notes)},
+        "workload": _workload(built),
     }
     complete(directory, counters)
     return counters
@@ -171,6 +171,13 @@ def complete(directory: Path, counters: dict[str, Any]) -> None:
     counters["files"] = {Path(path).name: sha256 for path, sha256 in files.items()}
     # Last, as only a cell with this file counts as complete.
     write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
+
+
+def _workload(built: Built) -> dict[str, Any]:
+    """The fields of `WorkloadFigures`."""
+    workload = built.workload
+    date = {} if workload.began is None else {"began": msgspec.to_builtins(workload.began)}
+    return {"name": workload.name, "source": workload.source, "notes": list(built.notes), **date}
 
 
 def _status(simulation: Simulation) -> Status:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from rm_emulator.plugins import load_plugins
 from rm_emulator.program import as_json, prints_apart
 from rm_emulator.results.replay import event_log, load_plugins_of, show_difference
 from rm_emulator.results.story import STARTING, Story, Waiting, clock, story
+from rm_emulator.results.summary import MissingCell, read_counters
 from schedulers.core.replay import LogDiffers
 
 #: Later waits and parts of waits shorter than this (ms) are summed up at the end, but get no words of their own.
@@ -29,6 +31,8 @@ class Explained(msgspec.Struct, frozen=True):
     story: Story
     advice: Advice | None = None
     """None without `advise`."""
+    submitted: datetime | None = None
+    """Date of the submission in UTC; None for jobs without dates, and for a log outside a run directory."""
 
 
 def explain(
@@ -55,7 +59,17 @@ def explain(
     files = load_plugins(plugins) if plugins else load_plugins_of(log)
     run = recorded_cell(log, files) if advise else None
     told = story(log, job, task)
-    return Explained(str(log), told, try_changes(run, told, progress) if run is not None else None)
+    advice = try_changes(run, told, progress) if run is not None else None
+    return Explained(str(log), told, advice, _date(log, told.submitted_ms))
+
+
+def _date(log: Path, ms: int) -> datetime | None:
+    """The date of a time (ms) in a log, from the cell.json beside the log."""
+    try:
+        workload = read_counters(log.parent).workload
+    except MissingCell:
+        return None
+    return None if workload is None else workload.date(ms)
 
 
 def main(
@@ -84,7 +98,7 @@ def main(
     if json:
         print(as_json(msgspec.to_builtins(found), indent=1))  # noqa: T201 (the answer)
         return 0
-    lines = sentences(found.story)
+    lines = sentences(found.story, found.submitted)
     if found.advice is not None:
         lines += advice_lines(found.advice, found.story)
     elif found.story.waits:
@@ -98,8 +112,8 @@ def _report(line: str) -> None:
     sys.stderr.flush()
 
 
-def sentences(story: Story) -> list[str]:
-    """The story as lines of text, in order of time."""
+def sentences(story: Story, submitted: datetime | None = None) -> list[str]:
+    """The story as lines of text, in order of time. submitted: date of the submission."""
     # What it waited for stands before what the waiting led to.
     lines = [
         (wait.to_ms, 0, _waiting(wait))
@@ -107,7 +121,8 @@ def sentences(story: Story) -> list[str]:
         if wait is story.waits[0] or wait.to_ms - wait.from_ms >= _SHORT
     ]
     lines += [(moment.at_ms, 1, f"at {clock(moment.at_ms)}: {moment.text}") for moment in story.moments]
-    said = [f"Job {story.job}", *(text for _, _, text in sorted(lines, key=lambda line: line[:2]))]
+    date = "" if submitted is None else f", submitted on {submitted:%Y-%m-%d at %H:%M:%S} UTC"
+    said = [f"Job {story.job}{date}", *(text for _, _, text in sorted(lines, key=lambda line: line[:2]))]
     name = "JCT" if story.finished_ms is not None else "so far"
     jct = clock(story.waited_ms + story.ran_ms)
     said.append(f"In all: waited {clock(story.waited_ms)}, ran {clock(story.ran_ms)}, {name} {jct}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -295,6 +296,12 @@ class WorkloadFigures(Struct, frozen=True, kw_only=True):
     name: str | None = None
     source: str | None = None
     notes: list[str] = []
+    began: datetime | UnsetType = UNSET
+    """Date of time 0, UTC; not there for jobs without dates."""
+
+    def date(self, ms: float) -> datetime | None:
+        """The date of a time (ms) of the run."""
+        return None if isinstance(self.began, UnsetType) else self.began + timedelta(milliseconds=ms)
 
 
 class ExpectationOutcome(Struct, frozen=True, kw_only=True):

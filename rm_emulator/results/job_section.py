@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from rm_emulator.results import statistics, waits
+from rm_emulator.results import stages, statistics, waits
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.compare import extremes
 from rm_emulator.results.contest import contenders
-from rm_emulator.results.drawing import SERIES, duration
+from rm_emulator.results.drawing import SERIES, duration, show_date
 from rm_emulator.results.table import number, percent, times
 from schedulers.core.reasons import Reason
 
@@ -40,7 +40,7 @@ class WaitingJob(msgspec.Struct, frozen=True):
     """Name, user and queue."""
     tasks: int
     came: str
-    """Time of submission."""
+    """Date of submission in UTC, without a date the time."""
     late: str | None
     """JCT less ideal JCT, None for an unknown ideal."""
     jct: str | None
@@ -71,12 +71,17 @@ class JobTable(msgspec.Struct, frozen=True):
 
 
 class JobSection(msgspec.Struct, frozen=True):
-    """The section of jobs. jobs: count by label; reasons: (colour, reason, meaning); logged: all labels have a log."""
+    """The section of jobs; mappings by label."""
 
     waiters: Mapping[str, Sequence[WaitingJob]]
+    lives: Mapping[str, Mapping[str, stages.Life]]
+    """The stages of each waiter over time, by job."""
     jobs: Mapping[str, int]
+    """Number of jobs."""
     reasons: Sequence[tuple[str, str, str]]
-    logged: bool
+    """(colour, reason, meaning)."""
+    logs: Sequence[str]
+    """Labels with an event log."""
     tables: Sequence[JobTable]
 
 
@@ -84,11 +89,15 @@ def job_section(cells: Cells) -> JobSection:
     """Contents of the section of jobs. Raises summary.MissingCell, InvalidInput for an unreadable log."""
     tables = (_gains(cells), _users(cells), _lost(cells))
     reasons = [(_tint(i), r.replace("_", " "), waits.MEANINGS[Reason(r)]) for i, r in enumerate(cells.reasons)]
+    latest = {label: _latest(cells, label) for label in cells.labels}
     return JobSection(
-        waiters={label: _waiters(cells, label) for label in cells.labels},
+        waiters={label: _waiters(cells, label, rows) for label, rows in latest.items()},
+        lives={
+            label: stages.lives(rows, cells.tasks(label), cells.stages.get(label)) for label, rows in latest.items()
+        },
         jobs={label: len(cells.jobs[label, cells.seeds[0]]) for label in cells.labels},
         reasons=reasons,
-        logged=len(cells.waits) == len(cells.labels),
+        logs=[*cells.waits],
         tables=[table for table in tables if table is not None],
     )
 
@@ -97,20 +106,24 @@ def _tint(index: int) -> str:
     return f"var(--s{index % SERIES})"
 
 
-def _waiters(cells: Cells, label: str) -> list[WaitingJob]:
+def _latest(cells: Cells, label: str) -> pl.DataFrame:
     """Jobs with the longest delay by waiting: JCT less ideal JCT, for an unknown ideal the idle time."""
     jobs, tasks = cells.jobs[label, cells.seeds[0]], cells.tasks(label)
     shown = max(_LEAST, WAITERS // len(cells.labels))
     last = pl.lit(int(tasks["ended_ms"].to_numpy().max()) if len(tasks) else 0)
     lives = jobs.rename({"id": "job"}).with_columns(end_ms=pl.coalesce("finish_ms", last))
     late = (pl.col("end_ms") - pl.col("submit_ms") - pl.col("ideal_ms")).clip(0)
-    rows = (
+    return (
         lives.join(waits.idle(jobs, tasks), on="job")
         .with_columns(late_ms=late, held_up=pl.coalesce(late, "idle_ms"))
         .filter(pl.col("held_up") > 0)
         .sort(["held_up", "job"], descending=[True, False])
         .head(shown)
     )
+
+
+def _waiters(cells: Cells, label: str, rows: pl.DataFrame) -> list[WaitingJob]:
+    """The rows of `_latest` as text."""
     names = rows["job"].implode()
     stretches = cells.waits[label].filter(pl.col("job").is_in(names)) if label in cells.waits else None
     of_job = {} if stretches is None else stretches.partition_by("job", as_dict=True)
@@ -142,13 +155,13 @@ def _waiter(
     bar, told = _life(_joined(parts), row["submit_ms"], row["end_ms"], place)
     others = {name: jct[row["job"]] for name, jct in elsewhere.items() if row["job"] in jct}
     best = min(others, key=lambda name: others[name], default=None)
-    own = row["jct_s"]
+    own, date = row["jct_s"], cells.date(row["submit_ms"])
     sooner = best is not None and (own is None or others[best] < _SOONER * own)
     return WaitingJob(
         job=row["job"],
         about=" \u00b7 ".join(filter(None, (row["name"], row["user"], row["queue"]))),
         tasks=row["tasks"],
-        came=duration(row["submit_ms"]),
+        came=duration(row["submit_ms"]) if date is None else show_date(date),
         late=None if row["late_ms"] is None else duration(row["late_ms"]),
         jct=None if own is None else duration(1000 * own),
         idle=duration(row["idle_ms"]),
@@ -184,7 +197,9 @@ def _life(parts: Sequence[_Part], start: int, end: int, place: Mapping[str, int]
         if low > at:
             stops.append(f"#0000 {at:g}% {low:g}%")
         stops.append(f"{_tint(place[reason])} {low:g}% {high:g}%")
-        told.append(f"{duration(since)} to {duration(until)}: {reason.replace('_', ' ')}")
+        first, last = duration(since), duration(until)
+        when = f"at {first}" if first == last else f"{first} to {last}"
+        told.append(f"{when}: {reason.replace('_', ' ')}")
         at = high
     if at < 100:
         stops.append(f"#0000 {at:g}% 100%")

@@ -21,8 +21,10 @@ from rm_emulator.files import write_file
 from rm_emulator.issues import show_point
 from rm_emulator.results import contest, headline, palette, sweep, table
 from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Drawing, Section, drawings
+from rm_emulator.results.drawing import show_date
 from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.job_section import job_section
+from rm_emulator.results.summary import cell_dir
 from rm_emulator.results.water_filling import unused_settings
 from rm_emulator.workload.recurring import Recurring
 
@@ -61,7 +63,7 @@ def render(out_dir: Path) -> str:
     )
     environment.filters.update(number=table.number, times=table.times, interval=table.interval, sides=table.sides)
     environment.filters.update(headlined=functools.partial(table.by_headline, summary))
-    environment.filters.update(thousands="{:,}".format, point=show_point)
+    environment.filters.update(date=show_date, thousands="{:,}".format, point=show_point, embedded=_embedded)
     if summary.axes:
         shared: dict[str, Any] = {
             "summary": summary,
@@ -72,7 +74,7 @@ def render(out_dir: Path) -> str:
     else:
         shared = _shared(out_dir, summary, cells)
     return environment.get_template("report.html.jinja").render(
-        **{"queues": [], **shared},
+        **{"queues": [], "began": cells.date(0), **shared},
         headline=headline.of(summary),
         unused=unused_settings(spec),
         facts=_facts(summary, cells),
@@ -101,7 +103,16 @@ def _shared(out_dir: Path, summary: Summary, cells: Cells) -> dict[str, Any]:
         "workload": _workload(out_dir),
         "best": contest.best(summary),
         "who": job_section(cells),
+        "began": cells.date(0),
+        "traces": _traces(out_dir, cells),
     }
+
+
+def _traces(out_dir: Path, cells: Cells) -> list[tuple[str, str]]:
+    """(label, path relative to the run directory) of each trace for Perfetto of the first seed."""
+    places = [(label, cell_dir(out_dir, label, cells.seeds[0])) for label in cells.labels]
+    files = [(label, place / name) for label, place in places for name in ("trace.json", "trace.json.gz")]
+    return [(label, file.relative_to(out_dir).as_posix()) for label, file in files if file.is_file()]
 
 
 class _DrawnChart(msgspec.Struct, frozen=True):
@@ -211,4 +222,5 @@ def _text(path: Path) -> str | None:
 
 def _embedded(data: Any) -> str:
     """JSON, safe inside a script element."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, default=msgspec.to_builtins)
+    return text.replace("</", "<\\/")

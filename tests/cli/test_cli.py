@@ -269,7 +269,7 @@ def test_explain_that_is_quiet_says_nothing_of_what_it_tries(command: Callable[.
 def test_explain_with_json_prints_one_document(command: Callable[..., Any], tmp_path: Path) -> None:
     command("run", HELLO, "--out", tmp_path / "out")
     found = json.loads(command("explain", tmp_path / "out", "report", "--advise", "--json").out)
-    assert set(found) == {"log", "story", "advice"}
+    assert set(found) == {"log", "story", "advice", "submitted"}
     assert (found["story"]["job"], found["advice"]["tried"][0]["helped"]) == ("report", True)
 
 

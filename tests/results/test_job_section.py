@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rm_emulator
-from rm_emulator.results import contest, job_section, report
+from rm_emulator.results import contest, job_section, report, stages
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.summary import read_summary
 
@@ -44,6 +44,47 @@ def test_a_waiting_job_names_its_user_and_its_reasons(told):
     assert first.mostly[0][1] == "no room"
     assert "no room" in first.told
     assert first.bar.startswith("linear-gradient(90deg,var(--s0) 0")
+
+
+def test_the_stages_of_a_waiting_job_open_wait_and_run(told):
+    life = told.lives["fifo"]["lookup-1"]
+    (scan,) = life.stages
+    assert (life.submitted, life.ended, life.left_out) == (5000, 47000, 0)
+    assert scan == stages.Stage("scan", 3, 0, 35000, [31000, 42000])
+
+
+def test_a_stage_opens_when_the_stage_before_is_done(told):
+    read, add = told.lives["fifo"]["report"].stages
+    assert add.opened == read.ran[-1]
+
+
+def test_every_listed_job_has_its_stages(told):
+    assert {label: [each.job for each in rows] for label, rows in told.waiters.items()} == {
+        label: [*lives] for label, lives in told.lives.items()
+    }
+
+
+def test_a_job_of_many_stages_keeps_the_longest_in_order_of_start(monkeypatch):
+    monkeypatch.setattr(stages, "STAGES", 2)
+    assert stages_of([(0, 0, 5), (1, 20, 90), (2, 10, 60)])[0] == (1, [[10, 60], [20, 90]])
+
+
+def test_stretches_of_a_stage_are_joined_over_the_shortest_gaps(monkeypatch):
+    monkeypatch.setattr(stages, "STRETCHES", 2)
+    assert stages_of([(0, 0, 10), (0, 12, 20), (0, 50, 60), (0, 55, 58)])[0] == (0, [[0, 20, 50, 60]])
+
+
+def test_without_a_log_nobody_knows_when_a_stage_opened():
+    assert stages_of([(0, 5, 10)])[1] == [None]
+
+
+def stages_of(rows):
+    """(stages left out, stretches of each) of a job, and when each opened. rows: (stage, start, end) of attempts."""
+    tasks = pl.DataFrame(rows, schema=["stage", "started_ms", "ended_ms"], orient="row").with_columns(
+        job=pl.lit("j"), granted_ms="started_ms", code=pl.lit(0)
+    )
+    (life,) = stages.lives(pl.DataFrame({"job": ["j"], "submit_ms": [0], "end_ms": [100]}), tasks, None).values()
+    return (life.left_out, [each.ran for each in life.stages]), [each.opened for each in life.stages]
 
 
 def test_another_label_that_ran_the_job_sooner_is_named(told):
@@ -104,6 +145,7 @@ def test_a_run_without_logs_says_so(hello, tmp_path):
     assert 'id="no-log"' in text
     assert 'id="waits"' not in text
     assert {each.told for each in named(tmp_path / "run").waiters["fifo"]} == {"not known"}
+    assert named(tmp_path / "run").logs == []
 
 
 def test_labels_that_are_told_the_truth_do_not_count_where_there_are_others(hello):

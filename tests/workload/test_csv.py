@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,17 @@ def test_arrivals_count_from_the_first_one(tmp_path: Path) -> None:
 def test_arrivals_may_be_dates(tmp_path: Path) -> None:
     workload = read(tmp_path, "job,durations,submit\na,1,2024-01-31T10:00:00\nb,1,2024-01-31 11:00:01+01:00\n")
     assert [entry.submit_ms for entry in workload.jobs] == [0, 1000]
+
+
+@pytest.mark.parametrize("submit", ["2024-01-31T10:00:00", "2024-01-31 11:00:00+01:00", "1706695200"])
+def test_time_0_of_dated_arrivals_has_its_date(tmp_path: Path, submit: str) -> None:
+    text = f"job,durations,submit\na,1,{submit}\n"
+    assert read(tmp_path, text).began == datetime(2024, 1, 31, 10, tzinfo=UTC)
+    assert read(tmp_path, text, origin="zero").began == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_time_0_of_other_arrivals_has_no_date(tmp_path: Path) -> None:
+    assert read(tmp_path, "job,durations,submit\na,1,60\n").began is None
 
 
 def test_arrivals_may_keep_their_origin(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -20,7 +20,7 @@ from rm_emulator.workload import plain_table
 from rm_emulator.workload.formats import Column, Contents, TableTrace, Trace, register
 from rm_emulator.workload.mapping import UNITS_MS, mapped
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Workload, WorkloadJob
-from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, instant, number, plain
+from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, date_of, instant, number, plain
 from rm_emulator.workload.stage_table import JOBS, RUNS, StageTable
 from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, head, one, parquet_frame, read_bytes
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
@@ -125,7 +125,7 @@ class CsvTable:
     demands asks for one core. A run time below 1 ms counts as 1 ms. A `submit` column has numbers or dates, never both.
 
     A table carries the facts of its columns. Task times are carried only if every stage with several tasks has one
-    duration per task.
+    duration per task. Arrivals that are dates, or numbers since 1970, give time 0 its date.
 
     In Parquet, a column may have a date type or a duration type, and `durations` may be a list; mistakes name the row
     (from 1) instead of the line.
@@ -162,13 +162,15 @@ class CsvTable:
             issues.add("a header but no rows")
         made = list(_jobs(jobs, options, issues))
         issues.check(rows=len(made))
+        began = _began(made, options)
         ordered = _in_time(made, options, issues)
         workload = Workload(
             name=path.name.partition(".")[0],
             jobs=ordered,
             resources=cells.resources.names,
             source=path.name,
-            contents=_contents(positions, *_wide(ordered), dates=cells.dates),
+            contents=_contents(positions, *_wide(ordered), dates=cells.dates or began is not None),
+            began=began,
         )
         issues.check(rows=len(made))
         return Trace(workload=workload, notes=(*issues.notes(), *notes, *cells.notes()), mapping=mapping)
@@ -684,6 +686,13 @@ def _contents(columns: Iterable[str], wide: int, single: int, *, dates: bool) ->
             f"({single:,} of {wide:,} stages with several tasks)."
         )
     return Contents.lacking("gangs", *lacks, **assumed)
+
+
+def _began(jobs: Sequence[WorkloadJob], options: _Options) -> datetime | None:
+    """The date of time 0, where arrivals are dates, or numbers since 1970."""
+    first = min((entry.submit_ms for entry in jobs), default=0)
+    arrived = date_of(first)
+    return arrived if options.origin == "first" or arrived is None else datetime.fromtimestamp(0, UTC)
 
 
 def _in_time(jobs: list[WorkloadJob], options: _Options, issues: BadRows) -> tuple[WorkloadJob, ...]:
