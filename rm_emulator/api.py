@@ -254,4 +254,4 @@ def _ends_as_before(cell: Any, out: Path, jobs: int | None) -> bool:
     with TemporaryDirectory(dir=out.parent) as folder:
         rm_emulator.run(cell.scenario, out=Path(folder) / "again", jobs=jobs)
         again = pl.read_parquet(Path(folder) / "again" / cell.place / "jobs.parquet")
-    return again.equals(pl.read_parquet(out / cell.place / "jobs.parquet"))
+    return again.equals(pl.read_parquet(out / cell.place / "jobs.parquet", glob=False))

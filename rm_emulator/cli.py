@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from rm_emulator import completion
+from rm_emulator.arguments import CheckedGroup, CheckedTyper
 from rm_emulator.program import as_json, end, prints_apart
 
 if TYPE_CHECKING:
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
     from rm_emulator.scenario.load import Loaded
     from rm_emulator.scenario.workload import Built
 
-app = typer.Typer(
+app = CheckedTyper(
+    cls=CheckedGroup,
     help="Run cluster schedulers on simulated time and compare them: heartbeats, DAG jobs, learned run times.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-traces_app = typer.Typer(
+traces_app = CheckedTyper(
+    cls=CheckedGroup,
     help="List the trace formats, or describe a workload.",
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -476,11 +479,15 @@ def _convert_folder(source: Path, output: Path, options: list[str], overwrite: b
 def fidelity(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="SLS folders with real runs in results/.")],
     hadoop: Annotated[
-        int, typer.Option("--hadoop", metavar="N", min=0, help="Make N fresh real runs (Maven, Java; real time).")
+        int,
+        typer.Option("--hadoop", metavar="N", min=0, max=100, help="Make N fresh real runs (Maven, Java; real time)."),
     ] = 0,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Emulated runs: seeds 1 to N.")] = 20,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, max=10_000, help="Emulated runs: seeds 1 to N.")
+    ] = 20,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="PCT", min=0, help="For the mean; a job may have twice that.")
+        float,
+        typer.Option("--tolerance", metavar="PCT", min=0, max=1000, help="For the mean; a job may have twice that."),
     ] = 5.0,
     json: Json = False,
     plugin: Plugin = None,

@@ -5,6 +5,7 @@ And safe reading of YAML.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import os
@@ -27,8 +28,11 @@ _LEVELS: Final = 200
 def replacing(path: Path) -> Iterator[Path]:
     """A path beside `path` to write to; takes the place of `path` when the block succeeds, and is removed otherwise.
 
-    An OSError names `path`, where Python names no file (a full disk) or the path beside.
+    An OSError names `path`, where Python names no file (a full disk) or the path beside. Raises OSError for a pipe or a
+    device, such as /dev/null: a file would take the place of the device itself.
     """
+    if is_odd(path):
+        raise OSError(errno.EINVAL, "is neither a file nor a folder, so no file takes its place", str(path))
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield beside

@@ -44,9 +44,9 @@ def hashes(files: Iterable[str | Path]) -> dict[str, str]:
 
 
 def _load_file(file: Path) -> Path:
-    path = file.resolve()
-    if not path.is_file():
+    if not file.is_file():  # before its links are followed, which may lead in a circle
         raise InvalidInput([Issue(str(file), "no such plug-in file")])
+    path = file.resolve()
     if path.suffix in (model_store.SUFFIX, model_store.TREE):
         model_store.register(path.stem, path.read_bytes(), str(path), path.suffix)
         return path

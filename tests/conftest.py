@@ -113,6 +113,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Groups(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
+BAD_INPUT: Final = "tests/bad_input/test_commands.py"
 #: Shorter runs have nothing to tell of their durations, s.
 LONG_RUN_S: Final = 60.0
 
@@ -127,6 +128,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not took:
         return
     keep(config.rootpath / "out" / "durations.json", took)
+    if generated := sum(name.startswith(f"{BAD_INPUT}::test_a_value") for name in took):
+        terminalreporter.write_line(f"generated bad input: {generated:,} cases")
     if took.total() > LONG_RUN_S:
         terminalreporter.section("twenty slowest tests, and minutes of all")
         for line in told(took):

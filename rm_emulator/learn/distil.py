@@ -64,6 +64,11 @@ class TeacherDataset:
 
     @staticmethod
     def _scored(rows: list[tuple[Doubles, Doubles]], config: Config) -> Tree:
+        if not rows:
+            raise InvalidInput(
+                f"{config.name}: no decision of the episodes had two stages to choose from, so there is nothing "
+                "to learn; take workloads with more jobs and stages"
+            )
         known, chances = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         return grow(known, chances[:, None], config.distillation.leaves, config.distillation.least, _chance)
 

@@ -342,7 +342,7 @@ class _Spool:
 
     def frame(self) -> pl.LazyFrame:
         """All rows in order of arrival."""
-        parts = [pl.scan_parquet(self._parts)] if self._parts else []
+        parts = [pl.scan_parquet(self._parts, glob=False)] if self._parts else []
         rest = pl.concat(self._frames) if self._frames else pl.DataFrame(schema=self.schema)
         return pl.concat([*parts, rest.lazy()])
 

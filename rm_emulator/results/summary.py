@@ -126,7 +126,8 @@ def _read(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.Da
     if not path.is_file():
         raise MissingCell(f"{path}: not there; run the scenario again to compute what is missing")
     try:
-        return pl.read_parquet(path, columns=list(columns) if columns else None)
+        # A folder's name may have brackets or stars in it.
+        return pl.read_parquet(path, columns=list(columns) if columns else None, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise MissingCell(f"{path}: not a readable Parquet file ({error})") from None
 

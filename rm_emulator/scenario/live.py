@@ -103,7 +103,9 @@ def _who(item: Any) -> str:
 def _get(command: list[str], what: str) -> list[dict[str, Any]]:
     asked = [*command, "get", what, "--all-namespaces", "-o", "json"]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            asked, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+        )
     except subprocess.TimeoutExpired:
         raise InvalidInput(f"kubectl get {what}: no answer within {_TIMEOUT_S} s") from None
     if done.returncode:

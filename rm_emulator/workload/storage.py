@@ -142,6 +142,8 @@ def check_target(path: Path | str, *, overwrite: bool) -> None:
     if not target.parent.is_dir():
         raise one(target, f"there is no folder {target.parent} to write it in")
     if not target.exists():
+        if target.is_symlink():
+            raise one(target, "is a link to nothing (choose another name)")
         return
     if not (target.is_dir() and (is_stored(target) or not any(target.iterdir()))):
         raise one(target, "something that is not a stored workload is there already (choose another name)")

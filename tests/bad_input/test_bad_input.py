@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 import rm_emulator
+from rm_emulator.files import write_file
 
 Ended = subprocess.CompletedProcess[str]
 Program = Callable[..., Ended]
@@ -203,3 +204,16 @@ def test_a_log_that_was_cut_is_not_called_identical(program: Program, refused: R
 def test_benchmarks_are_in_a_checkout_alone(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert "benchmarks are not part of the package: run this in a checkout" in refused("bench")
+
+
+def test_no_file_takes_the_place_of_a_device(tmp_path: Path) -> None:
+    (tmp_path / "device").symlink_to("/dev/null")
+    with pytest.raises(OSError, match="neither a file nor a folder"):
+        write_file(tmp_path / "device", "text")
+    assert (tmp_path / "device").is_symlink()
+
+
+@pytest.mark.slow
+def test_a_folder_with_brackets_in_its_name_is_run_in(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(GOOD)
+    assert program("run", "s.yaml", "--out", "[1, {").returncode == 0

@@ -70,3 +70,10 @@ def test_trees_that_are_there_are_not_overwritten(small: config.Config, tmp_path
     (tmp_path / distil.BEST).write_text("")
     with pytest.raises(InvalidInput, match="holds trees already"):
         Distillation(small, tmp_path, print)
+
+
+def test_a_workload_without_any_choice_is_refused(small: config.Config, tmp_path: Path) -> None:
+    one_job = SCENARIO.replace("jobs: 4", "jobs: 1").replace("queries: [2, 7, 14, 16]", "queries: [6]")
+    (tmp_path / "small.yaml").write_text(one_job)
+    with pytest.raises(InvalidInput, match="nothing to learn"):
+        Distillation(small, tmp_path / "out", lambda _: None).run()

@@ -25,10 +25,10 @@ def _first_line(path: Path) -> str:
 def files(name: str) -> list[Path]:
     """The example's scenario and the files read by the scenario. Raises InvalidInput for an unknown name."""
     names = [known for known, _ in summaries()]
-    name = name.removesuffix(".yaml")
+    asked, name = name, name.removesuffix(".yaml")
     if name not in names:
         message = f"no such example (examples: {', '.join(names)})"
-        raise InvalidInput([Issue(name, message, hint=did_you_mean(nearest(name, names)))])
+        raise InvalidInput([Issue(asked, message, hint=did_you_mean(nearest(name, names)))])
     return sorted((p for p in FOLDER.glob(f"{name}.*")), key=lambda p: (p.suffix != ".yaml", p.name))
 
 
