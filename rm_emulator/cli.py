@@ -216,9 +216,9 @@ def check(
     scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None, quiet: Quiet = False
 ) -> None:
     """Name every mistake of a scenario; run nothing."""
-    from rm_emulator.experiments.grid import resolved
+    from rm_emulator.experiments.resolved import resolved
     from rm_emulator.issues import show_point
-    from rm_emulator.results.filling import unused_settings
+    from rm_emulator.results.unused import unused_settings
     from rm_emulator.scenario.workload import launches, offered
 
     loaded, built = _checked(scenario, seeds, set_)
@@ -264,7 +264,7 @@ def _listing(noun: str, help_: str, among: str = "    policies:\n    - ") -> Non
     def listing(name: Name = None, json: Json = False, plugin: Plugin = None) -> None:
         registry = completion.registry(noun)
         if name is not None:
-            from rm_emulator.scenario.reference import entry
+            from rm_emulator.scenario.listing import entry
 
             entries = [entry(registry, name)]
         else:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from rm_emulator.issues import InvalidInput, Issue
-from schedulers.learned import shelf
 
 GROUP: Final = "rm_emulator.plugins"
 
@@ -44,7 +43,9 @@ def _load_file(file: Path) -> Path:
     path = file.resolve()
     if not path.is_file():
         raise InvalidInput([Issue(str(file), "no such plug-in file")])
-    if path.suffix in (shelf.SUFFIX, shelf.TREE):
+    if path.suffix in (".safetensors", ".yaml"):
+        from schedulers.learned import shelf  # numpy and all networks, for a file of weights alone
+
         shelf.put(path.stem, path.read_bytes(), str(path), path.suffix)
         return path
     name = f"rm_emulator_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"

@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from rm_emulator.experiments.advice import Advice, Heard, advised, recorded, try_changes
 from rm_emulator.plugins import load_plugins
 from rm_emulator.program import as_json
 from rm_emulator.results.replay import event_log, load_plugins_of, show_difference
 from rm_emulator.results.story import STARTING, Story, Waiting, clock, story
 from schedulers.core.replay import LogDiffers
+
+if TYPE_CHECKING:
+    from rm_emulator.experiments.advice import Advice, Heard
 
 #: Later waits and parts of waits shorter than this (ms) are summed up at the end, but get no words of their own.
 _SHORT: Final = 500
@@ -53,9 +55,13 @@ def explain(
     """
     log = event_log(Path(target), label, seed, job)
     files = load_plugins(plugins) if plugins else load_plugins_of(log)
-    run = recorded(log, files) if advise else None
+    if not advise:
+        return Explained(str(log), story(log, job, task))
+    from rm_emulator.experiments import advice  # the whole engine
+
+    run = advice.recorded(log, files)
     told = story(log, job, task)
-    return Explained(str(log), told, try_changes(run, told, heard) if run is not None else None)
+    return Explained(str(log), told, advice.try_changes(run, told, heard))
 
 
 def main(
@@ -85,6 +91,8 @@ def main(
         return 0
     lines = sentences(found.story)
     if found.advice is not None:
+        from rm_emulator.experiments.advice import advised
+
         lines += advised(found.advice, found.story)
     elif found.story.waits:
         lines.append("What would have helped? With --advise it is tried.")

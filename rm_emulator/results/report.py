@@ -22,7 +22,7 @@ from rm_emulator.issues import show_point
 from rm_emulator.results import contest, headline, palette, sweep, table
 from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Drawing, Section, drawings
 from rm_emulator.results.figures import Costs, Summary
-from rm_emulator.results.filling import unused_settings
+from rm_emulator.results.unused import unused_settings
 from rm_emulator.results.who import who
 
 #: Points of a sweep that have a page of their own: each takes half a second and 2 MB.

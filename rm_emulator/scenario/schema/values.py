@@ -185,7 +185,8 @@ Load = Annotated[float, Field(ge=1e-3, le=1e3)]
 class Block(BaseModel):
     """A mapping of the scenario file. The string below a key has its meaning and an example."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+    # Built at its first use: most blocks are parts of others and are never read by themselves.
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True, defer_build=True)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
