@@ -28,6 +28,7 @@ from rm_emulator.experiments.api import Results
 from rm_emulator.experiments.assembly import AssembledRun, assemble, workload_of
 from rm_emulator.experiments.directory import stored
 from rm_emulator.experiments.grid import code_digest
+from rm_emulator.experiments.resolved import at_point
 from rm_emulator.files import load_yaml
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results import statistics
@@ -137,8 +138,8 @@ def play(
         check(loaded)
         if len(loaded.points) > 1:
             raise InvalidInput([loaded.issue(("spec", "sweep"), "a sweep is for `run`: one of its points is played")])
-        whole = Scenario.model_validate(grid.at_point(loaded))
-        entries = {entry["label"]: entry for entry in grid.at_point(loaded)["spec"]["policies"]}
+        whole = Scenario.model_validate(at_point(loaded))
+        entries = {entry["label"]: entry for entry in at_point(loaded)["spec"]["policies"]}
         if label is not None and label not in entries:
             raise ValueError(f"no policy has the label '{label}' (labels: {', '.join(entries)})")
         chosen, kept = whole.spec.seeds[0], MemoryRecording()

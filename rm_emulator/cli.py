@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
@@ -45,15 +45,6 @@ def _loaded(files: list[Path] | None) -> list[str]:
     from rm_emulator.plugins import load_plugins
 
     return load_plugins(files or ())
-
-
-def _place(text: str) -> Path:
-    """The value of `--out`: to a Path no name at all is the current folder."""
-    if text.strip():
-        return Path(text)
-    from rm_emulator.issues import InvalidInput
-
-    raise InvalidInput(f"--out: '{text}' is no name of a file or folder (. is the current folder)")
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
@@ -145,9 +136,7 @@ def _checked(
 @app.command()
 def run(
     scenario: ScenarioFile,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", parser=_place, help="Run directory (default: out/NAME).")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run directory (default: out/NAME).")] = None,
     seeds: Seeds = None,
     set_: Set = None,
     jobs: Annotated[
@@ -272,9 +261,9 @@ def check(
     scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None, quiet: Quiet = False
 ) -> None:
     """Name every mistake of a scenario; run nothing."""
-    from rm_emulator.experiments.grid import resolved
+    from rm_emulator.experiments.resolved import resolved
     from rm_emulator.issues import show_point
-    from rm_emulator.results.water_filling import unused_settings
+    from rm_emulator.results.unused import unused_settings
     from rm_emulator.scenario import without_effect
     from rm_emulator.scenario.workload import launches, offered
 
@@ -324,7 +313,7 @@ def _listing(noun: str, help_: str, among: str = "    policies:\n    - ", hint: 
 
         registry = completion.registry(noun)
         if name is not None:
-            from rm_emulator.scenario.reference import entry
+            from rm_emulator.scenario.listing import entry
 
             entries = [entry(registry, name)]
         else:
@@ -505,9 +494,7 @@ def snapshot(
     context: Annotated[
         str | None, typer.Option("--context", help="Which of its contexts (default: the current).")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", parser=_place, help="Write there instead of printing.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of printing.")] = None,
     kubectl: Annotated[str, typer.Option("--kubectl", metavar="PROGRAM", help="The kubectl to use.")] = "kubectl",
     quiet: Quiet = False,
 ) -> None:
@@ -589,7 +576,7 @@ def train(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", parser=_place, help="Folder of the run (default: out/train/NAME)."),
+        typer.Option("--out", metavar="DIR", help="Folder of the run (default: out/train/NAME)."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes that play (default: one a core).")
@@ -611,7 +598,7 @@ def train(
 
         if resume:
             raise InvalidInput("--resume: trees are distilled in one go, there is nothing to go on with; leave it out")
-        run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, _silent if quiet else _report)
+        run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, _reporter(quiet=quiet))
         score = run_in.run()
         typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")
         return
@@ -622,7 +609,7 @@ def train(
         raise InvalidInput(f"{error.name} is not installed: pip install 'rm-emulator[learn]'") from None
     settings = training.smoke(read) if smoke else read
     processes = jobs or len(os.sched_getaffinity(0))
-    run = training.Training(settings, where, jobs=processes, resume=resume, report=_silent if quiet else _report)
+    run = training.Training(settings, where, jobs=processes, resume=resume, report=_reporter(quiet=quiet))
     try:
         state = run.run()
     except KeyboardInterrupt:
@@ -688,12 +675,12 @@ def _print_json(data: Any) -> None:
     typer.echo(as_json(data, indent=1))
 
 
-def _silent(text: str) -> None:
-    pass
-
-
 def _report(text: str) -> None:
     typer.echo(text, err=True)
+
+
+def _reporter(*, quiet: bool) -> Callable[[str], None]:
+    return (lambda _: None) if quiet else _report
 
 
 def _note(texts: Iterable[str], *, quiet: bool) -> None:

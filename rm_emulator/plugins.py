@@ -19,7 +19,6 @@ from typing import Final
 from rm_emulator.files import sha256_of
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.program import prints_apart
-from schedulers.learned import model_store
 
 GROUP: Final = "rm_emulator.plugins"
 
@@ -47,7 +46,9 @@ def _load_file(file: Path) -> Path:
     if not file.is_file():  # before its links are followed, which may lead in a circle
         raise InvalidInput([Issue(str(file), "no such plug-in file")])
     path = file.resolve()
-    if path.suffix in (model_store.SUFFIX, model_store.TREE):
+    if path.suffix in (".safetensors", ".yaml"):
+        from schedulers.learned import model_store  # numpy and all networks, for a file of weights alone
+
         model_store.register(path.stem, path.read_bytes(), str(path), path.suffix)
         return path
     name = f"rm_emulator_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"

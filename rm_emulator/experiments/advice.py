@@ -22,7 +22,7 @@ from rm_emulator.experiments.grid import cells
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.results.story import Story, clock
 from rm_emulator.results.summary import read_table
-from rm_emulator.results.water_filling import uses_of_queues
+from rm_emulator.results.unused import uses_of_queues
 from rm_emulator.scenario.cluster import container_sizes
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import Scenario

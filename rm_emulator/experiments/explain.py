@@ -6,17 +6,19 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from rm_emulator.experiments.advice import Advice, Progress, advice_lines, recorded_cell, try_changes
 from rm_emulator.plugins import load_plugins
 from rm_emulator.program import as_json, prints_apart
 from rm_emulator.results.replay import event_log, load_plugins_of, show_difference
 from rm_emulator.results.story import STARTING, Story, Waiting, clock, story
 from rm_emulator.results.summary import MissingCell, read_counters
 from schedulers.core.replay import LogDiffers
+
+if TYPE_CHECKING:
+    from rm_emulator.experiments.advice import Advice, Progress
 
 #: Later waits and parts of waits shorter than this (ms) are summed up at the end, but get no words of their own.
 _SHORT: Final = 500
@@ -57,10 +59,14 @@ def explain(
     """
     log = event_log(Path(target), label, seed, job)
     files = load_plugins(plugins) if plugins else load_plugins_of(log)
-    run = recorded_cell(log, files) if advise else None
+    if not advise:
+        told = story(log, job, task)
+        return Explained(str(log), told, None, _date(log, told.submitted_ms))
+    from rm_emulator.experiments import advice  # the whole engine
+
+    run = advice.recorded_cell(log, files)
     told = story(log, job, task)
-    advice = try_changes(run, told, progress) if run is not None else None
-    return Explained(str(log), told, advice, _date(log, told.submitted_ms))
+    return Explained(str(log), told, advice.try_changes(run, told, progress), _date(log, told.submitted_ms))
 
 
 def _date(log: Path, ms: int) -> datetime | None:
@@ -100,6 +106,8 @@ def main(
         return 0
     lines = sentences(found.story, found.submitted)
     if found.advice is not None:
+        from rm_emulator.experiments.advice import advice_lines
+
         lines += advice_lines(found.advice, found.story)
     elif found.story.waits:
         lines.append("What would have helped? With --advise it is tried.")

@@ -20,17 +20,16 @@ from rm_emulator.experiments import metadata, pool
 from rm_emulator.experiments.cell import Cell, Status
 from rm_emulator.experiments.directory import COMMAND, OptionNames, RunDirectory, damaged
 from rm_emulator.experiments.progress import Display
+from rm_emulator.experiments.resolved import at_point, resolved
 from rm_emulator.files import write_file
 from rm_emulator.results.figures import Summary
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema import PolicySpec
 from rm_emulator.scenario.schema.workload import TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, description
 from rm_emulator.version import __version__
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
-from schedulers.core.registry import Registry
 
 #: Baselines that are the same for every policy.
 WITHOUT_POLICY: Final = ("ideal",)
@@ -65,42 +64,6 @@ class Finished(msgspec.Struct, frozen=True):
     """Number of newly computed cells."""
     reused: int
     """Number of cells from earlier runs."""
-
-
-def resolved(loaded: Loaded) -> dict[str, Any]:
-    """The scenario as plain data with nothing left open: every setting of every policy, absolute paths."""
-    scenario = loaded.scenario
-    data: dict[str, Any] = scenario.model_dump(mode="json", exclude_none=True)
-    spec = data["spec"]
-    spec["policies"] = [_resolved_policy(policy) for policy in scenario.spec.policies]
-    spec["baseline"] = scenario.spec.baseline or scenario.spec.policies[0].label
-    spec["plugins"] = list(loaded.plugins)
-    for key in ("path", "profiles"):
-        if key in spec["workload"]:
-            spec["workload"][key] = str((loaded.folder / spec["workload"][key]).resolve())
-        if values := spec.get("sweep", {}).get(f"workload.{key}"):
-            spec["sweep"][f"workload.{key}"] = [str((loaded.folder / value).resolve()) for value in values]
-    return data
-
-
-def at_point(loaded: Loaded) -> dict[str, Any]:
-    """`resolved`, as a scenario of its own without a sweep."""
-    data = resolved(loaded)
-    data["spec"].pop("sweep", None)
-    return data
-
-
-def _resolved_policy(policy: PolicySpec) -> dict[str, Any]:
-    settings = {"label": policy.label, **_settings(policies, policy.settings)}
-    settings["placement"] = _settings(placers, policy.placement or {"kind": "first_fit"})
-    if policy.predictor is not None:
-        settings["predictor"] = _settings(predictors, policy.predictor)
-    return settings
-
-
-def _settings(registry: Registry[Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    _, params = registry.parse(spec)
-    return {"kind": spec["kind"], **msgspec.to_builtins(params)}
 
 
 def all_plugins(loaded: Loaded, plugins: Sequence[str]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rm_emulator.engine.recording import MemoryRecording
-from rm_emulator.experiments.grid import at_point
+from rm_emulator.experiments.resolved import at_point
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
 from rm_emulator.learn.agents import AGENTS
 from rm_emulator.learn.episode import REWARD_MS, Episode, EpisodeSetting, Objective, stepped

@@ -17,7 +17,7 @@ from rm_emulator.engine.config import Central, kind
 from rm_emulator.engine.recording import MemoryRecording, Recording
 from rm_emulator.engine.simulation import few_collections
 from rm_emulator.experiments.assembly import AssembledRun, assemble, workload_of
-from rm_emulator.experiments.grid import at_point
+from rm_emulator.experiments.resolved import at_point
 from rm_emulator.issues import InvalidInput
 from rm_emulator.learn.agents import Agent, Ask, Chosen, Seen
 from rm_emulator.learn.gantt import GanttBar

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.experiments.grid import at_point
+from rm_emulator.experiments.resolved import at_point
 from rm_emulator.learn.agents import AGENTS, DECIMA, Decide, Decision
 from rm_emulator.learn.config import Sequences
 from rm_emulator.learn.episode import Episode, EpisodeSetting, stepped

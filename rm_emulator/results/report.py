@@ -25,7 +25,7 @@ from rm_emulator.results.drawing import show_date
 from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.job_section import job_section
 from rm_emulator.results.summary import cell_dir
-from rm_emulator.results.water_filling import unused_settings
+from rm_emulator.results.unused import unused_settings
 from rm_emulator.workload.recurring import Recurring
 
 #: Points of a sweep that have a page of their own: each takes half a second and 2 MB.

@@ -40,6 +40,7 @@ def test_all_promised_rows_are_there(rows: list[dict[str, object]]) -> None:
     assert names >= {f"queue_limits_{what}/fifo" for what in ("p50", "p99", "idle")}
     assert names >= {"decision_mean/decima", "decision_p98/decima"}
     assert names >= {"bundle_examinations", "build_schedule_10000"}
+    assert names >= {f"command_cpu_s/{command}" for command in ("check", "policies", "schema", "explain")}
 
 
 @pytest.mark.bench

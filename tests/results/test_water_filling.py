@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rm_emulator.known_answers import shares
-from rm_emulator.results.water_filling import SharedQueue, SharingTree, shared_queues, unused_settings
+from rm_emulator.results.unused import unused_settings
+from rm_emulator.results.water_filling import SharedQueue, SharingTree, shared_queues
 
 
 def filled(queues, **demands):
