@@ -389,17 +389,16 @@ def describe(
 
     wanted = wanted_cluster(wait, node, nodes)
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
-        with prints_apart():
-            description.show_trace(
-                workload,
-                format_,
-                slots,
-                json,
-                texts=option or (),
-                skip_bad_rows=skip_bad_rows,
-                wanted=wanted,
-                report=_report,
-            )
+        description.show_trace(
+            workload,
+            format_,
+            slots,
+            json,
+            texts=option or (),
+            skip_bad_rows=skip_bad_rows,
+            wanted=wanted,
+            report=_report,
+        )
         return
     from rm_emulator.issues import show_point
     from rm_emulator.scenario.workload import slots_of

@@ -183,7 +183,7 @@ class RunDirectory:
         """Raise InvalidInput for a foreign file under a name of ours, or inside a folder of ours."""
         if self.path.exists() and not self.path.is_dir():
             raise InvalidInput([Issue(str(self.path), f"is a file: expected a folder for {self._option_names.out}")])
-        for above in self.path.resolve().parents:
+        for above in Path(os.path.realpath(self.path)).parents:  # `resolve` fails on links in a circle
             if (above / _WRITTEN).is_file():  # the outer run would take the files of the inner for a stranger's
                 message = f"lies inside the run directory {above}: choose another {self._option_names.out}"
                 raise InvalidInput([Issue(str(self.path), message)])

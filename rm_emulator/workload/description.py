@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from rm_emulator.program import prints_apart
 from rm_emulator.workload import formats, tables
 from rm_emulator.workload.contents import plain
 from rm_emulator.workload.describe import (
@@ -91,11 +92,13 @@ def show_trace(
     report: told of progress with a large file.
     """
     tables.listener.set(_reading(report))
-    found = formats.tabulated(path, name, texts, skip_bad_rows=skip_bad_rows)
-    if found is None:
-        trace = formats.opened(path, name, texts, skip_bad_rows=skip_bad_rows)
+    with prints_apart():  # a plug-in's reader may print
+        found = formats.tabulated(path, name, texts, skip_bad_rows=skip_bad_rows)
+        trace = formats.opened(path, name, texts, skip_bad_rows=skip_bad_rows) if found is None else None
+    if trace is not None:
         show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes, wanted=wanted)
         return
+    assert found is not None
     if path.is_file() and path.stat().st_size >= LARGE:
         report(f"describing {found.table.jobs.height:,} jobs")
     show_description(describe_table(found.table, slots, notes=found.notes, wanted=wanted), json)
@@ -168,11 +171,13 @@ def _size_lines(sizes: ClusterSizes | None) -> list[str]:
         return []
     text = []
     for d in sizes.demands:
-        unit, mean = f" {d.unit}" if d.unit else "", "" if d.mean_load is None else f"mean {_number(d.mean_load)}, "
+        unit = f" {d.unit}" if d.unit else ""
+        loads = [] if d.mean_load is None else [f"mean {_number(d.mean_load)}{unit}"]
+        if d.mean_load is None or d.peak_load > d.mean_load:  # arrivals within less than an hour have no busiest one
+            loads.append(f"busiest hour {_number(d.peak_load)}{unit} (hour {d.peak_hour})")
         text.append(
             f"{d.resource} of a task: P50 {_number(d.p50)}, P90 {_number(d.p90)}, max {_number(d.max)}{unit}; load by "
-            f"arrivals: {mean}busiest hour {_number(d.peak_load)}{unit} (hour {d.peak_hour}); in all "
-            f"{_number(d.total_hours)}{unit} x h"
+            f"arrivals: {', '.join(loads)}; in all {_number(d.total_hours)}{unit} x h"
         )
     text += [f"widest gang: {sizes.widest_gang:,} tasks"] if sizes.widest_gang else []
     node = ",".join(f"{name}={amount}" for name, amount in sizes.node.items())

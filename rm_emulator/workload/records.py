@@ -130,6 +130,12 @@ def date_of(since_1970_ms: float) -> datetime | None:
     return datetime.fromtimestamp(since_1970_ms / 1000, UTC) if low <= since_1970_ms < high else None
 
 
+def beginning(first_ms: int, *, counts_from_first: bool) -> datetime | None:
+    """The date of time 0 of arrivals that are ms since 1970, None for arrivals without a date."""
+    arrived = date_of(first_ms)
+    return arrived if counts_from_first or arrived is None else datetime.fromtimestamp(0, UTC)
+
+
 def steps(name: str, quantity: str | int | float | Fraction, column: str) -> int:
     """A demand in the vector's steps, rounded up. Raises BadRow."""
     if isinstance(quantity, Fraction):

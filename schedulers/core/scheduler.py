@@ -94,8 +94,7 @@ class Scheduler:
         self._continues_stages = self.predictor is None or self.predictor.estimates_stay
         self.rounds: list[RoundRecord] = []
         self.decision_count = 0
-        self.in_vain: Suggestion | None = None
-        """The policy's last suggestion by which nothing started."""
+        self.in_vain: Suggestion | None = None  # the policy's last suggestion by which nothing started
         self._offering = _OFFERING[config.offers]
         if log is not None:
             log.header(config)

@@ -206,7 +206,7 @@ JobID,Sub,Start,End,Mem,CPU,Dur
 """
 #: `--map` for the table above -> what is said.
 MAPS: Final = {
-    "": "'' is not a mapping (write OURS=YOURS, such as submit=SubmitTime)",
+    "": "--map: '' is empty",
     "JobID": "'JobID' is not a mapping (write OURS=YOURS, such as submit=SubmitTime)",
     "jobs=JobID,durations=Dur": "e.csv:1 column 'jobs': not a known column (known: job, name, user, app,",
     "job=JobId,durations=Dur": "e.csv:1: there is no column 'JobId' for job (the file has: JobID, Sub, S",

@@ -12,7 +12,7 @@ from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments import explain
 from rm_emulator.issues import InvalidInput
-from rm_emulator.results import report, who
+from rm_emulator.results import job_section, report
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.story import Story, clock, story
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
@@ -132,7 +132,9 @@ def test_a_dated_job_begins_with_the_date_of_its_submission(tmp_path: Path) -> N
 
 def test_the_report_has_the_dates(tmp_path: Path) -> None:
     out = dated(tmp_path).path
-    assert {each.job: each.came for each in who.who(Cells.of(out)).waiters["fifo"]}["b"] == "2024-01-31 10:01"
+    assert {each.job: each.came for each in job_section.job_section(Cells.of(out)).waiters["fifo"]}[
+        "b"
+    ] == "2024-01-31 10:01"
     assert "Time 0 is 2024-01-31 10:00 UTC." in report.render(out)
 
 

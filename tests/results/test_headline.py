@@ -151,4 +151,4 @@ def test_of_one_label_over_numbers_of_nodes_the_headline_tells_the_change(tmp_pa
     }
     rm_emulator.run(swept, out=tmp_path / "out")
     told = headline.of(read_summary(tmp_path / "out"))
-    assert told == "mean wait with 1, 3 nodes: 60.0 \u2192 0 s; one seed"
+    assert told == "Mean wait with 1, 3 nodes: 60.0 \u2192 0 s; one seed"

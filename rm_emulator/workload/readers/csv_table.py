@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -20,7 +20,7 @@ from rm_emulator.workload import plain_table
 from rm_emulator.workload.formats import Column, Contents, TableTrace, Trace, register
 from rm_emulator.workload.mapping import UNITS_MS, mapped
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Workload, WorkloadJob
-from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, date_of, instant, number, plain
+from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, beginning, instant, number, plain
 from rm_emulator.workload.stage_table import JOBS, RUNS, StageTable
 from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, head, one, parquet_frame, read_bytes
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
@@ -162,7 +162,8 @@ class CsvTable:
             issues.add("a header but no rows")
         made = list(_jobs(jobs, options, issues))
         issues.check(rows=len(made))
-        began = _began(made, options)
+        first = min((entry.submit_ms for entry in made), default=0)
+        began = beginning(first, counts_from_first=options.origin == "first")
         ordered = _in_time(made, options, issues)
         workload = Workload(
             name=path.name.partition(".")[0],
@@ -686,13 +687,6 @@ def _contents(columns: Iterable[str], wide: int, single: int, *, dates: bool) ->
             f"({single:,} of {wide:,} stages with several tasks)."
         )
     return Contents.lacking("gangs", *lacks, **assumed)
-
-
-def _began(jobs: Sequence[WorkloadJob], options: _Options) -> datetime | None:
-    """The date of time 0, where arrivals are dates, or numbers since 1970."""
-    first = min((entry.submit_ms for entry in jobs), default=0)
-    arrived = date_of(first)
-    return arrived if options.origin == "first" or arrived is None else datetime.fromtimestamp(0, UTC)
 
 
 def _in_time(jobs: list[WorkloadJob], options: _Options, issues: BadRows) -> tuple[WorkloadJob, ...]:
