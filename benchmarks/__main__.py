@@ -18,8 +18,8 @@ from rm_emulator.program import end
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows of all benchmarks, or of those that are named, by group, benchmark or row.
 
-    A target that is missed on a busy machine is news and no error: `met` says so. Raises InvalidInput for an unknown
-    name.
+    A target that is missed on a busy machine is news and no error: `met` says so. Ends with 2 where nothing that was
+    asked for by name can run here. Raises InvalidInput for an unknown name.
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -31,6 +31,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(json.dumps(rows, indent=1, allow_nan=False))  # noqa: T201 (the answer)
     else:
         _show(rows)
+    if asked.names and all(row["value"] is None for row in rows):  # `note` says what is missing
+        sys.exit(2)
 
 
 def _show(rows: list[dict[str, Any]]) -> None:

@@ -23,7 +23,7 @@ from rm_emulator.cli import app
 from rm_emulator.engine.profile import profiles
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results.chart import charts
-from rm_emulator.scenario.reference import entry
+from rm_emulator.scenario.listing import entry
 from rm_emulator.workload import formats
 from rm_emulator.workload.contents import plain
 from schedulers.core.errors import SchedulerError

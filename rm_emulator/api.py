@@ -22,12 +22,13 @@ import numpy as np
 import polars as pl
 
 import rm_emulator
-from rm_emulator.engine.recording import Kept
-from rm_emulator.experiments import given, grid
+from rm_emulator.engine.recording import MemoryRecording
+from rm_emulator.experiments import arguments, grid
 from rm_emulator.experiments.api import Results
 from rm_emulator.experiments.assembly import AssembledRun, assemble, workload_of
 from rm_emulator.experiments.directory import stored
 from rm_emulator.experiments.grid import code_digest
+from rm_emulator.experiments.resolved import at_point
 from rm_emulator.files import load_yaml
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results import statistics
@@ -99,8 +100,8 @@ class Played:
     workers, None for an architecture without messages.
     """
 
-    def __init__(self, run: AssembledRun, kept: Kept) -> None:
-        self.end_ms, self.messages = run.simulation.end_ms, run.who.messages
+    def __init__(self, run: AssembledRun, kept: MemoryRecording) -> None:
+        self.end_ms, self.messages = run.simulation.end_ms, run.deciders.messages
         self.jobs = pl.DataFrame([msgspec.structs.asdict(row) for row in kept.jobs], infer_schema_length=None)
         self._kept = kept
 
@@ -137,11 +138,11 @@ def play(
         check(loaded)
         if len(loaded.points) > 1:
             raise InvalidInput([loaded.issue(("spec", "sweep"), "a sweep is for `run`: one of its points is played")])
-        whole = Scenario.model_validate(grid.at_point(loaded))
-        entries = {entry["label"]: entry for entry in grid.at_point(loaded)["spec"]["policies"]}
+        whole = Scenario.model_validate(at_point(loaded))
+        entries = {entry["label"]: entry for entry in at_point(loaded)["spec"]["policies"]}
         if label is not None and label not in entries:
             raise ValueError(f"no policy has the label '{label}' (labels: {', '.join(entries)})")
-        chosen, kept = whole.spec.seeds[0], Kept()
+        chosen, kept = whole.spec.seeds[0], MemoryRecording()
         entry = entries[label] if label is not None else next(iter(entries.values()))
         run = assemble(whole, entry, chosen, workload_of(whole, chosen), kept)
     if watch is not None:
@@ -157,13 +158,13 @@ def _loaded(scenario: Mapping[str, Any], seed: int | None, folder: Path) -> Load
         save_workload(own, folder / "workload")
         block = {"kind": "trace", "path": str(folder / "workload")}
         scenario = {**scenario, "spec": {**scenario["spec"], "workload": block}}
-    return load_scenario(cast(dict[str, Any], given.plain(scenario)), seeds=None if seed is None else [seed])
+    return load_scenario(cast(dict[str, Any], arguments.plain(scenario)), seeds=None if seed is None else [seed])
 
 
 def _watched(run: AssembledRun, watch: Watch) -> None:
-    if len(run.who.schedulers) > 1:
-        raise ValueError(f"{len(run.who.schedulers)} schedulers decide: one can be watched")
-    (scheduler,), control = run.who.schedulers, run.simulation.control
+    if len(run.deciders.schedulers) > 1:
+        raise ValueError(f"{len(run.deciders.schedulers)} schedulers decide: one can be watched")
+    (scheduler,), control = run.deciders.schedulers, run.simulation.control
     decide = control.handle
     control.handle = lambda event: watch(scheduler, event, decide)
 
@@ -179,7 +180,7 @@ def generated(block: Mapping[str, Any], *, seed: int, cluster: Mapping[str, Any]
     """
     spec = {"cluster": cluster, "workload": block, "policies": [{"kind": "fifo"}], "seeds": [seed]}
     scenario = {"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "generated"}, "spec": spec}
-    return build_first(load_scenario(cast(dict[str, Any], given.plain(scenario)))).workload
+    return build_first(load_scenario(cast(dict[str, Any], arguments.plain(scenario)))).workload
 
 
 def read_trace(format: str, path: str | Path, **options: Any) -> Workload:  # noqa: A002 (as a scenario calls it)

@@ -39,7 +39,7 @@ class _Held(msgspec.Struct):
     """Whether a second container has or had the same task."""
 
 
-class Books:
+class DeciderAudit:
     """Independent books about a decider, kept while the decider goes on deciding.
 
     Raises AssertionError at the first decision that over-commits a node, starts a task before its parents,
@@ -80,7 +80,7 @@ class Books:
         state = self.state
         assert not state.jobs, f"jobs left: {list(state.jobs)}"
         assert not state.waiting, f"jobs wait that are over: {list(state.waiting)}"
-        assert not state.containers, f"containers left: {[state.story(c) for c in state.containers]}"
+        assert not state.containers, f"containers left: {[state.describe_container(c) for c in state.containers]}"
         assert not self._held, f"containers that never ended: {self._held}"
         assert not any(state.used), f"resources still held: {state.used}"
         assert self.placed == self.ended, f"{self.placed} tasks were started and {self.ended} ended"
@@ -184,7 +184,7 @@ class Books:
         self._held[decision.container] = _Held(node, *task, stage.demand, copy=True)
 
 
-class Audit(Books):
+class Audit(DeciderAudit):
     """Books about a scheduler, asked by the engine in the scheduler's place."""
 
     def __init__(self, scheduler: Scheduler) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
@@ -17,7 +17,7 @@ import typer
 
 from rm_emulator import completion
 from rm_emulator.arguments import CheckedGroup, CheckedTyper
-from rm_emulator.program import as_json, end
+from rm_emulator.program import as_json, end, prints_apart
 
 if TYPE_CHECKING:
     from rm_emulator.results.figures import Summary
@@ -76,6 +76,16 @@ Label = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="S", help="Seed of the run (default: the first).")]
 Option = Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A setting of the format.")]
+NodeShape = Annotated[
+    str | None,
+    typer.Option("--node", metavar="cpu=32,memory=128Gi", help="Resources of a node (default: by the largest demand)."),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help="Of a trace (default: seen from its first bytes).")
+]
+Wait = Annotated[
+    str, typer.Option("--wait", metavar="TIME", help="Longest wait of 90 % of the jobs on a cluster of the right size.")
+]
 SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Leave out, count and name rows that cannot be read.")
 ]
@@ -117,9 +127,10 @@ def _checked(
     from rm_emulator.scenario.check import check as check_scenario
     from rm_emulator.scenario.load import load
 
-    loaded = load(source, overrides=changes or (), seeds=seeds)
-    _note(loaded.notes, quiet=not notes)
-    return loaded, check_scenario(loaded)
+    with prints_apart():
+        loaded = load(source, overrides=changes or (), seeds=seeds)
+        _note(loaded.notes, quiet=not notes)
+        return loaded, check_scenario(loaded)
 
 
 @app.command()
@@ -133,6 +144,9 @@ def run(
     ] = None,
     plugin: Plugin = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another scenario.")] = False,
+    no_replay: Annotated[
+        bool, typer.Option("--no-replay", help="Do not check plug-in policies by a replay of the first run of each.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -145,15 +159,17 @@ def run(
     files = [str(file) for file in plugin or ()]
     where = out or Path("out") / loaded.scenario.metadata.name
     try:
-        finished = grid.run(
-            loaded,
-            where,
-            built=built,
-            jobs=jobs,
-            plugins=files,
-            overwrite=overwrite,
-            display=None if quiet else progress.display(),
-        )
+        with prints_apart():
+            finished = grid.run(
+                loaded,
+                where,
+                built=built,
+                jobs=jobs,
+                plugins=files,
+                overwrite=overwrite,
+                replay=not no_replay,
+                display=None if quiet else progress.display(),
+            )
     except KeyboardInterrupt:
         kept = len(stored_cells(where))
         _report(f"interrupted: {kept} finished runs are kept in {where}; the same command computes what is missing")
@@ -170,7 +186,8 @@ def run(
     failed = [outcome for outcome in finished.summary.expect if not outcome.holds]
     for outcome in failed:
         at = f" at {show_point(outcome.sweep)}" if outcome.sweep else ""
-        _report(f"expectation failed{at}: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
+        figures = outcome.exact
+        _report(f"expectation failed{at}: {outcome.text} ({figures})")
     raise typer.Exit(1 if failed else 0)
 
 
@@ -184,16 +201,10 @@ def _report_failures(finished: Any) -> None:
 def _show_summary(summary: Summary, where: Path) -> None:
     from rich.console import Console
 
-    from rm_emulator.results import headline, sweep, table
+    from rm_emulator.results import headline
 
-    console = Console(file=sys.stdout)
-    console.print(headline.of(summary), style="bold", highlight=False)
-    (sweep if summary.axes else table).show(summary, console)
+    headline.show(summary, Console(file=sys.stdout))
     typer.echo(f"report: {where / 'report.html'}")
-
-
-def _figure(value: float | None) -> str:
-    return "no figure" if value is None else f"{value:.6g}"
 
 
 @app.command()
@@ -201,16 +212,47 @@ def init(
     example: Annotated[
         str | None, typer.Argument(metavar="EXAMPLE", help="Name of an example.", autocompletion=completion.examples)
     ] = None,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to copy it.")] = Path(),
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="Where to copy it.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="TRACE", help="Write a scenario for the jobs of a trace or stored workload, into DIR."
+        ),
+    ] = None,
+    format_: Format = None,
+    option: Option = None,
+    skip_bad_rows: SkipBadRows = False,
+    wait: Wait = "10m",
+    node: NodeShape = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", min=1, help="Number of nodes (default: by the waits).")
+    ] = None,
+    plugin: Plugin = None,
 ) -> None:
-    """List the example scenarios, or copy one to start from."""
+    """List the example scenarios, copy one to start from, or write one for a trace (`init --from TRACE DIR`)."""
     from rm_emulator.scenario import examples
 
+    if trace is not None:
+        if folder is not None:
+            raise typer.BadParameter(f"with --from, a single DIR is given: '{example}' and '{folder}' are two")
+        from rm_emulator.scenario import draft
+
+        made = draft.write(
+            trace,
+            Path(example or "."),
+            format_=format_,
+            texts=tuple(option or ()),
+            skip_bad_rows=skip_bad_rows,
+            wanted=draft.wanted_cluster(wait, node, nodes),
+        )
+        for path in made:
+            typer.echo(str(path))
+        return
     if example is None:
         for name, about in examples.summaries():
             typer.echo(f"{name:<22} {about}")
         return
-    for path in examples.copy(example, folder):
+    for path in examples.copy(example, folder or Path()):
         typer.echo(str(path))
 
 
@@ -219,9 +261,10 @@ def check(
     scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None, quiet: Quiet = False
 ) -> None:
     """Name every mistake of a scenario; run nothing."""
-    from rm_emulator.experiments.grid import resolved
+    from rm_emulator.experiments.resolved import resolved
     from rm_emulator.issues import show_point
-    from rm_emulator.results.filling import unused_settings
+    from rm_emulator.results.unused import unused_settings
+    from rm_emulator.scenario import without_effect
     from rm_emulator.scenario.workload import launches, offered
 
     loaded, built = _checked(scenario, seeds, set_)
@@ -235,7 +278,8 @@ def check(
     load, resource = offered(loaded.scenario, built)
     shown = "" if load is None or resource is None else f", load {load:.2f} of {resource}"
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload}){shown}")
-    notes = [f"note: {note}" for note in (*built.notes, *unused_settings(resolved(loaded)["spec"]))]
+    unused = (*unused_settings(resolved(loaded)["spec"]), *without_effect.notes(loaded, built.workload))
+    notes = [f"note: {note}" for note in (*built.notes, *unused)]
     part = launches(loaded.scenario, built)
     if load is not None and part is not None and part > LAUNCHES:
         notes.append(
@@ -261,13 +305,15 @@ def schema(
     _print_json(json_schema())
 
 
-def _listing(noun: str, help_: str, among: str = "    policies:\n    - ") -> None:
-    """Register the command that lists a registry. among: text before an example in a scenario."""
+def _listing(noun: str, help_: str, among: str = "    policies:\n    - ", hint: str = "") -> None:
+    """Register the command that lists a registry. among: text before an example in a scenario; hint: last line."""
 
     def listing(name: Name = None, json: Json = False, plugin: Plugin = None) -> None:
+        from rm_emulator import listing_text
+
         registry = completion.registry(noun)
         if name is not None:
-            from rm_emulator.scenario.reference import entry
+            from rm_emulator.scenario.listing import entry
 
             entries = [entry(registry, name)]
         else:
@@ -275,12 +321,19 @@ def _listing(noun: str, help_: str, among: str = "    policies:\n    - ") -> Non
         if json:
             _print_json(entries if name is None else entries[0])
         else:
-            _show_entries(entries, among)
+            listing_text.show(entries, among)
+            if name is None and hint:
+                typer.echo(hint)
 
     app.command(noun, help=help_)(listing)
 
 
-_listing("policies", "List the policies with their settings, or tell all of one.")
+_listing(
+    "policies",
+    "List the policies with their settings, or tell all of one.",
+    hint="\nThree to try first: fifo as the baseline; drf for queues with weights; gs with predictor slearn where\n"
+    "sizes are unknown. `rm-emulator policies NAME` tells all of one, with an example.",
+)
 _listing("predictors", "List the run-time predictors with their settings, or tell all of one.")
 _listing("placers", "List the placers, which pick a task's node, or tell all of one.")
 _listing(
@@ -295,41 +348,19 @@ _listing(
 )
 
 
-def _show_entries(entries: list[dict[str, Any]], among: str = "") -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-    for entry in entries:
-        console.print(Text.assemble((entry["name"], "bold"), "  ", entry["summary"]))
-        for line in entry.get("description", "").splitlines():
-            console.print(Text(f"    {line}" if line else ""))
-        console.print(Text(f"    {entry['source']}", style="dim"))
-        for column in entry.get("columns", ()):
-            needed = "" if column["required"] else " (optional)"
-            console.print(Text(f"    column {column['name']}{needed}: {column['meaning']}"))
-        for fact, assumed in entry.get("lacks", {}).items():
-            console.print(Text(f"    lacks {fact}: {assumed}"))
-        for setting in entry["parameters"]:
-            default = setting["default"]
-            shown = "" if default is None else f" = {str(default).lower() if isinstance(default, bool) else default}"
-            console.print(Text(f"    {setting['name']}{shown}  ({setting['type']}) {setting['description']}"))
-        if "example" in entry:
-            console.print(Text(f"    in a scenario:\n{among}{entry['example']}"))
-
-
 @traces_app.callback()
 def traces(context: typer.Context, json: Json = False, plugin: Plugin = None) -> None:
     """List the trace formats, or describe a workload."""
     if context.invoked_subcommand is not None:
         return
+    from rm_emulator import listing_text
     from rm_emulator.workload import formats
 
     entries = [formats.describe(name) for name in formats.names()]
     if json:
         _print_json(entries)
     else:
-        _show_entries(entries)
+        listing_text.show(entries)
 
 
 @traces_app.command()
@@ -338,24 +369,36 @@ def describe(
         Path,
         typer.Argument(metavar="WORKLOAD", help="A converted workload, a scenario file, or a trace of any format."),
     ],
-    format_: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help="Of a trace (default: seen from its first bytes).")
-    ] = None,
+    format_: Format = None,
     option: Option = None,
     skip_bad_rows: SkipBadRows = False,
     slots: Annotated[
         int | None, typer.Option("--slots", min=1, help="Slots that the load is measured against.")
     ] = None,
+    wait: Wait = "10m",
+    node: NodeShape = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", min=1, help="Estimate the waits on so many nodes, too.")
+    ] = None,
     json: Json = False,
     plugin: Plugin = None,
 ) -> None:
-    """Describe a workload: would sampling pay here?"""
-    from rm_emulator.workload import describe as description
-    from rm_emulator.workload import formats
+    """Describe a workload: would sampling pay, and how many nodes does it need?"""
+    from rm_emulator.scenario.draft import wanted_cluster
+    from rm_emulator.workload import description, formats
 
+    wanted = wanted_cluster(wait, node, nodes)
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
-        trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
-        description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
+        description.show_trace(
+            workload,
+            format_,
+            slots,
+            json,
+            texts=option or (),
+            skip_bad_rows=skip_bad_rows,
+            wanted=wanted,
+            report=_report,
+        )
         return
     from rm_emulator.issues import show_point
     from rm_emulator.scenario.workload import slots_of
@@ -364,7 +407,7 @@ def describe(
     cores = slots or slots_of(loaded.scenario)
     at = f"at the first point of the sweep: {show_point(loaded.point.values)}"
     notes = (*built.notes, *([at] if loaded.point.number else []))
-    description.show(built.workload, cores, json, profiles=built.profiles, notes=notes)
+    description.show(built.workload, cores, json, profiles=built.profiles, notes=notes, wanted=wanted)
 
 
 @app.command()
@@ -397,7 +440,8 @@ def convert(
         return
     mapping = mapping_of(map_ or (), map_file)
     options = formats.settings(format_, option or (), skip_bad_rows=skip_bad_rows, mapping=mapping)
-    trace = formats.convert(format_, source, output, options, overwrite=overwrite)
+    with prints_apart():
+        trace = formats.convert(format_, source, output, options, overwrite=overwrite)
     typer.echo(f"{output}: {len(trace.workload.jobs):,} jobs, {trace.workload.tasks:,} tasks")
     _note([f"note: {note}" for note in trace.notes], quiet=quiet)
     if map_:
@@ -409,18 +453,14 @@ def convert(
 
 
 def _convert_folder(source: Path, output: Path, options: list[str], overwrite: bool, *, quiet: bool) -> None:
-    from rm_emulator.hadoop.folder import read_folder
-    from rm_emulator.hadoop.scenario import SCENARIO, write_scenario
+    from rm_emulator.hadoop import scenario
     from schedulers.core.errors import InvalidParameters
 
     if options:
         raise InvalidParameters(f"'{options[0]}': a folder's own configuration says the sizes (options are for files)")
-    folder = read_folder(source)
-    workload = write_scenario(folder, output, overwrite=overwrite)
-    nodes, jobs = len(folder.run.nodes), len(workload.jobs)
-    typer.echo(f"{output / SCENARIO}: {nodes:,} nodes, {jobs:,} jobs, {workload.tasks:,} tasks")
-    missing = [f"not modelled: {', '.join(folder.not_modelled)}"] if folder.not_modelled else []
-    _note([*missing, *(f"note: {note}" for note in folder.notes)], quiet=quiet)
+    written, notes = scenario.convert(source, output, overwrite=overwrite)
+    typer.echo(written)
+    _note(notes, quiet=quiet)
 
 
 @app.command()
@@ -534,7 +574,8 @@ def train(
         typer.Argument(metavar="decima|distilled|lachesis|CONFIG.yaml", help="A packaged configuration, or a file."),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the training run (default: out/train/NAME).")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder of the run (default: out/train/NAME)."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes that play (default: one a core).")
@@ -554,7 +595,9 @@ def train(
     if read.method == "distillation":
         from rm_emulator.learn import distil
 
-        run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, _silent if quiet else _report)
+        if resume:
+            raise InvalidInput("--resume: trees are distilled in one go, there is nothing to go on with; leave it out")
+        run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, _reporter(quiet=quiet))
         score = run_in.run()
         typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")
         return
@@ -565,7 +608,7 @@ def train(
         raise InvalidInput(f"{error.name} is not installed: pip install 'rm-emulator[learn]'") from None
     settings = training.smoke(read) if smoke else read
     processes = jobs or len(os.sched_getaffinity(0))
-    run = training.Training(settings, where, jobs=processes, resume=resume, say=_silent if quiet else _report)
+    run = training.Training(settings, where, jobs=processes, resume=resume, report=_reporter(quiet=quiet))
     try:
         state = run.run()
     except KeyboardInterrupt:
@@ -596,12 +639,14 @@ def wishes(
 def case(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases (default: an example)."),
+        typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases (default: the package's example)."),
     ] = None,
 ) -> None:
     """Run known-answer cases: PASS, FAIL or SKIP."""
     from rm_emulator.known_answers import runner
 
+    if not files:
+        _report(f"the example in the package: {runner.EXAMPLE}")
     raise typer.Exit(runner.main(files or [runner.EXAMPLE]))
 
 
@@ -629,12 +674,12 @@ def _print_json(data: Any) -> None:
     typer.echo(as_json(data, indent=1))
 
 
-def _silent(text: str) -> None:
-    pass
-
-
 def _report(text: str) -> None:
     typer.echo(text, err=True)
+
+
+def _reporter(*, quiet: bool) -> Callable[[str], None]:
+    return (lambda _: None) if quiet else _report
 
 
 def _note(texts: Iterable[str], *, quiet: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -52,6 +53,12 @@ def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
         if sync:
             stream.flush()
             os.fsync(stream.fileno())
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file's bytes, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def unpack_small(packed: Path) -> None:

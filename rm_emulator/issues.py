@@ -41,13 +41,14 @@ class Issue(msgspec.Struct, frozen=True):
 class InvalidInput(UserError):
     """Input that cannot be used.
 
-    issues: the mistakes found, file by file, in order of position. count: how many there are in all.
+    issues: the mistakes found, file by file, in order of position. count: how many there are in all. remedy: for all
+    of them, a last line.
     """
 
     #: So many are shown one by one, the rest is counted.
     shown: ClassVar[int] = 20
 
-    def __init__(self, issues: Iterable[Issue] | str, count: int | None = None) -> None:
+    def __init__(self, issues: Iterable[Issue] | str, count: int | None = None, *, remedy: str = "") -> None:
         given = [issues] if isinstance(issues, str) else issues
         every = [issue if isinstance(issue, Issue) else Issue("", str(issue)) for issue in given]
         files = {file: place for place, file in enumerate(dict.fromkeys(issue.file for issue in every))}
@@ -56,7 +57,8 @@ class InvalidInput(UserError):
         lines = [str(issue) for issue in self.issues[: self.shown]]
         if self.count > self.shown:
             lines.append(f"... and {self.count - self.shown:,} more")
-        super().__init__("\n".join(lines))
+        self.remedy = remedy
+        super().__init__("\n".join([*lines, *([remedy] if remedy else [])]))
 
 
 class TraceError(InvalidInput, ValueError):
@@ -91,10 +93,10 @@ class Issues:
         self.count += error.count
         self.kept += error.issues[: max(0, _KEPT - len(self.kept))]
 
-    def check(self) -> None:
+    def check(self, *, remedy: str = "") -> None:
         """Raise TraceError if any mistake was noted."""
         if self.count:
-            raise TraceError(self.kept, self.count)
+            raise TraceError(self.kept, self.count, remedy=remedy)
 
 
 def did_you_mean(word: str | None) -> str:

@@ -16,8 +16,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
+from rm_emulator.files import sha256_of
 from rm_emulator.issues import InvalidInput, Issue
-from schedulers.learned import shelf
+from rm_emulator.program import prints_apart
 
 GROUP: Final = "rm_emulator.plugins"
 
@@ -27,25 +28,28 @@ def load_plugins(files: Iterable[str | Path] = ()) -> list[str]:
 
     Raises InvalidInput with plug-in, line and error for a plug-in that cannot be imported.
     """
-    for point in entry_points(group=GROUP):
-        try:
-            point.load()
-        except (Exception, SystemExit) as error:
-            raise InvalidInput([Issue(f"plug-in {point.name} ({point.value})", _what(error))]) from error
-    return [str(_load_file(Path(file))) for file in files]
+    with prints_apart():
+        for point in entry_points(group=GROUP):
+            try:
+                point.load()
+            except (Exception, SystemExit) as error:
+                raise InvalidInput([Issue(f"plug-in {point.name} ({point.value})", _what(error))]) from error
+        return [str(_load_file(Path(file))) for file in files]
 
 
 def hashes(files: Iterable[str | Path]) -> dict[str, str]:
     """The sha256 of each file."""
-    return {str(file): hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
+    return {str(file): sha256_of(Path(file)) for file in files}
 
 
 def _load_file(file: Path) -> Path:
     if not file.is_file():  # before its links are followed, which may lead in a circle
         raise InvalidInput([Issue(str(file), "no such plug-in file")])
     path = file.resolve()
-    if path.suffix in (shelf.SUFFIX, shelf.TREE):
-        shelf.put(path.stem, path.read_bytes(), str(path), path.suffix)
+    if path.suffix in (".safetensors", ".yaml"):
+        from schedulers.learned import model_store  # numpy and all networks, for a file of weights alone
+
+        model_store.register(path.stem, path.read_bytes(), str(path), path.suffix)
         return path
     name = f"rm_emulator_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:

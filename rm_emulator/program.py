@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -19,12 +20,16 @@ def end(command: Callable[[], object]) -> NoReturn:
     A bug keeps its traceback.
     """
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # until now nothing could be interrupted half-way
     _keep_stdout()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows ASCII only still gets the figures
     try:
         command()
+    except KeyboardInterrupt:
+        sys.exit(130)
     except UserError as error:
         sys.stderr.write("".join(f"{line}\n" for line in error.lines))
         sys.exit(2)
@@ -43,6 +48,11 @@ def _keep_stdout() -> None:
     ours = os.dup(sys.stdout.fileno())
     os.dup2(sys.__stderr__.fileno(), sys.stdout.fileno())
     sys.stdout = os.fdopen(ours, "w", 1 if line_by_line else -1, encoding)
+
+
+def prints_apart() -> contextlib.AbstractContextManager[object]:
+    """Whatever a plug-in prints meanwhile goes to standard error: standard output is for results."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def cause(error: BaseException) -> str:

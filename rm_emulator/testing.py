@@ -30,18 +30,19 @@ from rm_emulator.audit import Audit as Audit  # noqa: PLC0414 (here plug-ins fin
 from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
-from rm_emulator.engine.played import played
+from rm_emulator.engine.in_memory import run_in_memory
 from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.recording import Attempt as Attempt  # noqa: PLC0414 (here plug-ins find it)
-from rm_emulator.engine.recording import Kept as Kept  # noqa: PLC0414
+from rm_emulator.engine.recording import MemoryRecording as MemoryRecording  # noqa: PLC0414
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.issues import TraceError
-from rm_emulator.results.checked import check_chart as check_chart  # noqa: PLC0414
+from rm_emulator.renamed import former_names
+from rm_emulator.results.chart_checks import check_chart as check_chart  # noqa: PLC0414
 from rm_emulator.workload.formats import FORMATS
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.checks import validate
-from schedulers.core.compatible import Setup, clashes, has_lines, with_lines
+from schedulers.core.compatible import Setup, assigns_ahead, clashes, stable_orders
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.events import Event, NodeAdded
@@ -91,7 +92,7 @@ def _short(spec: Mapping[str, Any]) -> str:
     return ",".join([spec["kind"], *(f"{k}={v}" for k, v in spec.items() if k != "kind")])
 
 
-#: Policies whose decisions no estimate changes: in the company of one they are tested as they are alone. (Pilots, which
+#: Policies whose decisions no estimate changes: with an estimate they are tested as they are without. (Pilots, which
 #: `slearn` lets go first, are another matter.)
 BLIND: Final = frozenset(
     {"bfs", "capacity", "delay", "drf", "fair", "fair_yarn", "fifo", "hdrf", "las", "random", "requeue"}
@@ -104,7 +105,7 @@ def subjects() -> list[Subject]:
     Each policy alone, with the truth, with history, with pilots, with lines; each predictor and placer under `gs`.
     Policies blind to estimates are left out with the truth and with history.
     """
-    company: tuple[dict[str, Any] | None, ...] = (
+    choices: tuple[dict[str, Any] | None, ...] = (
         None,
         {"kind": "oracle"},
         {"kind": "three_sigma"},
@@ -115,11 +116,11 @@ def subjects() -> list[Subject]:
         *(
             Subject(policy={"kind": p.name}, predictor=predictor)
             for p in policies
-            for predictor in (company if p.name not in BLIND else (None, company[-1]))
+            for predictor in (choices if p.name not in BLIND else (None, choices[-1]))
         ),
         *(Subject(policy=gs, predictor={"kind": p.name}) for p in predictors),
-        *(Subject(policy=gs, predictor=company[-1], placement={"kind": p.name}) for p in placers if not p.cls.assigns),
-        *(Subject(policy={"kind": p}, predictor=company[1], placement={"kind": "deft"}) for p in with_lines()),
+        *(Subject(policy=gs, predictor=choices[-1], placement={"kind": p.name}) for p in placers if not p.cls.assigns),
+        *(Subject(policy={"kind": p}, predictor=choices[1], placement={"kind": "deft"}) for p in stable_orders()),
     ]
 
 
@@ -311,7 +312,7 @@ class Ran(NamedTuple):
 
     simulation: Simulation
     audit: Audit
-    kept: Kept
+    kept: MemoryRecording
     log: Log
     lines: list[bytes]
 
@@ -343,7 +344,7 @@ def run_case(subject: Subject, made: Case, *, guarded: bool = False) -> Ran:
     if guarded:
         audit.state.__class__ = _guarded(f"{subject}, {made.name}")
     try:
-        simulation, kept = played(made.config, made.workload, audit, seed=made.seed, oracle=subject.told_truth)
+        simulation, kept = run_in_memory(made.config, made.workload, audit, seed=made.seed, oracle=subject.told_truth)
     except AssertionError as error:
         raise AssertionError(f"{subject}, {made.name}: {error}") from error
     log.flush()
@@ -616,7 +617,7 @@ def check_predictor(name: str, **settings: Any) -> None:
 def check_placer(name: str, **settings: Any) -> None:
     """All promises, for a placer by name, under `fair`, or under `fifo` for a placer with lines."""
     placement = {"kind": name, **settings}
-    _check_all(Subject(policy={"kind": "fifo" if has_lines(placement) else "fair"}, placement=placement))
+    _check_all(Subject(policy={"kind": "fifo" if assigns_ahead(placement) else "fair"}, placement=placement))
     check_registered(placers, name)
 
 
@@ -693,3 +694,6 @@ def _unreadable(name: str, cls: Any, file: Path, what: str) -> None:
     except Exception as error:
         raise AssertionError(f"{name}: a file that is {what} gives {type(error).__name__}: {error}") from error
     assert said.strip(), f"{name} reads a file that is {what}, or refuses it without a word"
+
+
+__getattr__ = former_names(__name__, Kept="MemoryRecording")

@@ -1,4 +1,4 @@
-"""Old import paths of the kit: plug-ins written before `schedulers.kit` was a package of its own go on working."""
+"""Old import paths of the kit: plug-ins written before a module was moved or renamed go on working."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Final
 
-#: Modules that were in `schedulers.core` once.
-MOVED: Final = frozenset(
-    {
+_CORE, _KIT = "schedulers.core.", "schedulers.kit."
+#: The present name of each module that had another name once.
+MOVED: Final = {
+    _CORE + name: _KIT + name
+    for name in (
         "around",
         "assigned",
         "bundles",
@@ -21,14 +23,12 @@ MOVED: Final = frozenset(
         "histogram",
         "history",
         "levels",
-        "lines",
         "ordered",
         "parties",
         "partition",
         "sampling",
-    }
-)
-_OLD, _NEW = "schedulers.core.", "schedulers.kit."
+    )
+} | {package + "lines": _KIT + "node_queues" for package in (_CORE, _KIT)}
 
 
 class _Moved(MetaPathFinder, Loader):
@@ -37,13 +37,11 @@ class _Moved(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.startswith(_OLD) and fullname.removeprefix(_OLD) in MOVED:
-            return ModuleSpec(fullname, self)
-        return None
+        return ModuleSpec(fullname, self) if fullname in MOVED else None
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the new module into `sys.modules`, read by the import system afterwards: both names are one module."""
-        sys.modules[module.__name__] = importlib.import_module(_NEW + module.__name__.removeprefix(_OLD))
+        sys.modules[module.__name__] = importlib.import_module(MOVED[module.__name__])
 
 
 if not any(isinstance(finder, _Moved) for finder in sys.meta_path):

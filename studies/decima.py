@@ -94,9 +94,9 @@ HEAD: Final = (
     "mean JCT, s",
     "released, s",
     "difference, s",
-    "to fair",
-    "released",
-    "off",
+    "ratio to fair",
+    "released ratio",
+    "ratio differs by",
     "mean of the seeds' ratios",
 )
 

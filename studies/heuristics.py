@@ -209,11 +209,11 @@ def _with_its_means(sample: Sample) -> float:
 
 HEAD: Final = (
     "planner",
-    "makespan by HEFT's",
+    "makespan / HEFT's",
     "speedup",
-    "less HEFT's",
+    "speedup minus HEFT's",
     "SLR",
-    "less HEFT's",
+    "SLR minus HEFT's",
     "shortest, %",
     "copies per task",
     "copies save, %",

@@ -55,7 +55,7 @@ OTHERS: Final[Mapping[str, dict[str, Any]]] = {
 HEAD: Final = (
     "policy",
     "deadlines met, %",
-    "less loop's",
+    "minus loop's, points",
     "late by, s",
     "containers over the oracle's",
     "mean JCT of the others, s",

@@ -184,11 +184,11 @@ def _slrs(problem: Problem, runs: Sequence[TaskRun]) -> Iterator[float]:
 
 HEAD: Final = (
     "policy",
-    "makespan by rank_up's",
+    "makespan / rank_up's",
     "speedup",
-    "less rank_up's",
+    "speedup minus rank_up's",
     "SLR",
-    "less rank_up's",
+    "SLR minus rank_up's",
     "copies per task",
     "copies save, %",
     "decision, ms: P50, P98",

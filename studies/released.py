@@ -107,20 +107,20 @@ class SparkSchedSim(Dispatch, NeedsEstimates):
             np.hstack([seen[valid], nodes[valid], jobs[of_job], around]),
             np.tanh,
         )
-        chosen = valid[drawn(scores, keyed.uniform(view.seed, "spark_sched_sim", "stage", self.asked))]
+        chosen = valid[drawn(scores, keyed.uniform(view.seed, "spark_sched_sim", "stage", self.question_count))]
         index, row = places[chosen]
         more = np.arange(max(1, round(float(seen[chosen, 0]) * graph.executors)), dtype=np.float32)[:, None]
         known = np.concatenate([seen[chosen, :3], jobs[index], whole])
         inputs = np.hstack([np.broadcast_to(known, (len(more), len(known))), more / graph.executors])
         scores = mlp(self._weights, "exec_policy_network.mlp_score", inputs, np.tanh)
-        count = drawn(scores, keyed.uniform(view.seed, "spark_sched_sim", "count", self.asked))
+        count = drawn(scores, keyed.uniform(view.seed, "spark_sched_sim", "count", self.question_count))
         self._chosen.add((graph.jobs[index].name, int(graph.jobs[index].stages[row])))
         return Action(index, row, graph.jobs[index].least + count)
 
     def _incoming(self) -> Counter[str]:
         """By job, executors that others have promised it: there it has them at once, and the others until they go."""
         found: Counter[str] = Counter()
-        for source, given in self.promises.given.items():
+        for source, given in self.promises.by_source.items():
             for target, count in given.items():
                 found[target[0]] += count * (source[0] != target[0])
         return found

@@ -53,7 +53,7 @@ POLICIES: Final[Mapping[str, dict[str, Any]]] = {
 HEAD: Final = (
     "policy",
     "deadlines met, %",
-    "less tetrisched's",
+    "minus tetrisched's, points",
     "accepted, %",
     "met of these, %",
     "mean JCT of best effort, s",

@@ -23,7 +23,7 @@ from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
-from schedulers.learned.shelf import _SHELF
+from schedulers.learned.model_store import _MODELS
 from tests.examples import CI, NIGHTLY
 from tests.groups import rank, scope
 from tests.packaged import Packaged
@@ -59,10 +59,10 @@ def _nothing_registered() -> Iterator[None]:
     """Puts registries back as they were, and forgets the modules of plug-ins."""
     registries: list[Registry[Any]] = [policies, placers, predictors, FORMATS, charts]
     before = [{entry.name: entry for entry in registry} for registry in registries]
-    modules, shelf = set(sys.modules), dict(_SHELF)
+    modules, models = set(sys.modules), dict(_MODELS)
     yield
-    _SHELF.clear()
-    _SHELF.update(shelf)
+    _MODELS.clear()
+    _MODELS.update(models)
     for registry, entries in zip(registries, before, strict=True):
         registry._entries.clear()
         registry._entries.update(entries)

@@ -67,7 +67,7 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"snapshot-{FORMAT}.msgpack").write_bytes(scheduler().snapshot())
     (folder / f"log-{FORMAT}.jsonl").write_bytes(log())
-    (folder / "weights-2.safetensors").write_bytes(pack(weights()))
+    (folder / "weights-3.safetensors").write_bytes(pack(weights()))
     storage.save(
         WORKLOAD, folder / "workload-2", profiles=samples_stored.PROFILES, notes=samples_stored.NOTES, overwrite=True
     )

@@ -96,7 +96,7 @@ def test_of_the_engine_only_controls_look_into_a_scheduler_s_state() -> None:
     """`job.state`, and what a `Master` calls its own, is one job's."""
     found = []
     for file in sorted((ROOT / "rm_emulator" / "engine").rglob("*.py")):
-        if file.name in ("control.py", "several.py", "workers.py"):
+        if file.name in ("control.py", "multiple_schedulers.py", "workers.py"):
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom):

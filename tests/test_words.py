@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.words import MAX_ROWS, ROOT, Count, count, glossary, mistakes, pages, prose, total
+from pathlib import Path
+
+import pytest
+
+from tests import words
+from tests.words import MAX_PROSE, MAX_ROWS, ROOT, Count, count, glossary, mistakes, pages, prose, total
 
 
 def test_words_of_modules_functions_and_attributes_count() -> None:
@@ -54,3 +59,11 @@ def test_a_glossary_has_a_limit() -> None:
     text = "".join(f"| word {n} | A meaning. |\n" for n in range(MAX_ROWS + 1))
     (line,) = glossary(text)
     assert line.startswith("the glossary has 121 rows")
+
+
+def test_pages_above_the_limit_are_told_with_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {f"{package}/x.py": Count(10, 0, 9, 10) for package in words.EXPLAINED}
+    monkeypatch.setattr(words, "page_words", lambda: {Path("a.md"): MAX_PROSE, Path("b.md"): 1})
+    assert "pages have 60,001 words; at most 60,000 are accepted" in list(mistakes(counts))
+    monkeypatch.setattr(words, "page_words", lambda: {Path("a.md"): MAX_PROSE})
+    assert not [line for line in mistakes(counts) if line.startswith("pages")]

@@ -27,6 +27,8 @@ MODULE_WORDS: Final = 300
 MIN_COMMENTS: Final = 0.04
 #: Rows of the glossary.
 MAX_ROWS: Final = 120
+#: Words of all pages that somebody writes.
+MAX_PROSE: Final = 60_000
 #: Comments that a program reads.
 _PRAGMA: Final = re.compile(r"#\s*(type:|noqa|pragma|!)")
 
@@ -94,6 +96,11 @@ def prose(text: str) -> int:
     return len(re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE).split())
 
 
+def page_words() -> dict[Path, int]:
+    """Words of each page."""
+    return {page: prose(page.read_text(encoding="utf-8")) for page in pages()}
+
+
 def glossary(text: str) -> Iterator[str]:
     """One line for each mistake of a glossary's words: too many rows, or one word in two cells."""
     cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| ")]
@@ -118,6 +125,8 @@ def mistakes(counts: dict[str, Count]) -> Iterator[str]:
             yield f"{package}: {c.comments / c.lines:.1%} of the lines have a comment; at least {MIN_COMMENTS:.0%}"
     for (_, name), where in homonyms().items():
         yield f"class {name} is defined in {', '.join(where)}: one meaning for one name"
+    if (words := sum(page_words().values())) > MAX_PROSE:
+        yield f"pages have {words:,} words; at most {MAX_PROSE:,} are accepted"
     yield from glossary((ROOT / "docs/glossary.md").read_text(encoding="utf-8"))
 
 
@@ -130,7 +139,7 @@ def main() -> int:
             f"pronouns {c.share:.1%} of {c.words:,} words, comments {c.comments / c.lines:.1%} of {c.lines:,} lines"
         )
         print(f"{below or 'all':22} {shares}")  # noqa: T201
-    print(f"{'pages':22} {sum(prose(page.read_text(encoding='utf-8')) for page in pages()):,} words")  # noqa: T201
+    print(f"{'pages':22} {sum(page_words().values()):,} words")  # noqa: T201
     found = list(mistakes(counts))
     print(*found, sep="\n", end="\n" if found else "")  # noqa: T201
     return bool(found)

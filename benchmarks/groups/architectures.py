@@ -13,7 +13,7 @@ from benchmarks.reference import paired
 from benchmarks.rows import Row, benchmark
 from benchmarks.setups import SEED
 from rm_emulator.engine.config import Decentralised, EngineConfig, SharedState, Thinker
-from rm_emulator.engine.several import Several, assigned, first_container
+from rm_emulator.engine.multiple_schedulers import MultipleSchedulers, assign_jobs, first_container
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.engine.workers import Workers
 from rm_emulator.workload.mixed import MixedSettings, generate
@@ -71,7 +71,9 @@ def omega_10000_nodes_day(tiny: bool) -> Iterator[Row]:
     nodes = tuple(Node(id=f"m{number:05d}", capacity=(4000, 16 * 1024)) for number in range(machines))
     config = EngineConfig(nodes=nodes, profile="events", architecture=SharedState(schedulers=there))
     schedulers = [Scheduler(_thinks(number), log=Log()) for number in range(len(there))]
-    simulation = Simulation(config, workload, Several(schedulers, assigned(workload.jobs, there)), seed=SEED)
+    simulation = Simulation(
+        config, workload, MultipleSchedulers(schedulers, assign_jobs(workload.jobs, there)), seed=SEED
+    )
     begun = time.process_time()
     simulation.run(round(1000 * span_s))
     taken = time.process_time() - begun

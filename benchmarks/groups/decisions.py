@@ -14,8 +14,8 @@ from benchmarks.rows import Row, benchmark
 from schedulers.core.live import JobState, StageState
 from schedulers.core.policy import ClusterView
 from schedulers.kit.ordered import Contest
-from schedulers.learned.dispatch import Given
-from schedulers.learned.observation import Offered, Source
+from schedulers.learned.dispatch import Allotment
+from schedulers.learned.observation import OfferedClasses, Source
 from schedulers.planning.unrelated.followed import Layout
 from schedulers.planning.unrelated.timelines import TimelinePlan
 from schedulers.policies.decima import Decima
@@ -42,9 +42,9 @@ class _Timed(Decima):
         super().__init__(Decima.Params())
         self._left, self.taken = decisions, list[float]()
 
-    def _choice(self, view: ClusterView, source: Source, classes: Offered | None = None) -> Given | None:
+    def _pick_stage(self, view: ClusterView, source: Source, classes: OfferedClasses | None = None) -> Allotment | None:
         begun = time.thread_time_ns()
-        choice = super()._choice(view, source, classes)
+        choice = super()._pick_stage(view, source, classes)
         if choice is not None:
             self.taken.append((time.thread_time_ns() - begun) / 1e6)
             if len(self.taken) == self._left:

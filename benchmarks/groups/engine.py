@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from benchmarks import setups
@@ -17,19 +21,22 @@ from benchmarks.setups import Ran, Setup
 
 _REPETITIONS: Final = 3
 _HELP_RUNS: Final = 7
+_COMMAND_RUNS: Final = 5
+#: Commands that run nothing; each should be over before its user looks up.
+_COMMANDS: Final = (("check", "demo"), ("policies", "gs"), ("schema",), ("explain", "out/hello", "report"))
 #: DSS (epfl-labos/DSS) measured beside bare SimPy on one machine: 10,000 tasks/s and a million events/s.
 _DSS: Final = 0.01
 
 
 @benchmark("tpch_executor_replay", "engine")
 def tpch_executor_replay(tiny: bool) -> Iterator[Row]:
-    """TPC-H jobs with measured waves on 50 executors, fair."""
+    """200 TPC-H jobs with measured waves on 50 executors kept by jobs, policy `fair` by slots, profile `events`."""
     yield _against_simpy("tpch_executor_replay", setups.tpch_executors(5 if tiny else 200), ">= 0.095", tiny)
 
 
 @benchmark("heartbeat_150_nodes", "engine")
 def heartbeat_150_nodes(tiny: bool) -> Iterator[Row]:
-    """150 nodes with heartbeats of 1 s, GS with sampling."""
+    """1,250 jobs of `2sigma-like`, load 1.05, on 150 one-task nodes with heartbeats of 1 s, `gs` with `slearn`."""
     yield _against_simpy("heartbeat_150_nodes", setups.heartbeats_150(20 if tiny else 1250), ">= 0.03", tiny)
 
 
@@ -101,6 +108,26 @@ def cli_help_ms(tiny: bool) -> Iterator[Row]:
     yield Row(name="cli_help_ms", value=shown, unit="ms", reference=bare, target="<= 200", note=note)
 
 
+@benchmark("command_cpu_s", "engine")
+def command_cpu_s(tiny: bool) -> Iterator[Row]:
+    """Commands that only read, each in a new process."""
+    runs = 1 if tiny else _COMMAND_RUNS
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # Compiled modules, as an installation has them, also where the environment forbids Python to write any.
+        environ = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        environ |= {
+            "PYTHONPYCACHEPREFIX": str(folder / "pycache"),
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
+        _cpu_s(folder, environ, "run", "hello", "--jobs", "1")
+        for command in _COMMANDS:
+            _cpu_s(folder, environ, *command)
+            took = min(_cpu_s(folder, environ, *command) for _ in range(runs))
+            note = f"`rm-emulator {' '.join(command)}`, CPU time, the least of {runs}"
+            yield Row(name=f"command_cpu_s/{command[0]}", value=took, unit="s", target="<= 0.7", note=note)
+
+
 def _against_simpy(name: str, setup: Setup, target: str, tiny: bool, also: str = "") -> Row:
     runs: list[Ran] = []
 
@@ -129,6 +156,15 @@ def _memory(tasks: int) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.memory", str(tasks)]
     found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)  # noqa: S603 (our own module)
     return found
+
+
+def _cpu_s(folder: Path, environ: Mapping[str, str], *command: str) -> float:
+    """CPU time of a command of rm-emulator, of user and system."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    arguments = [sys.executable, "-m", "rm_emulator", *command]
+    subprocess.run(arguments, check=True, capture_output=True, cwd=folder, env=environ)  # noqa: S603 (our own program)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _wall_ms(*arguments: str) -> float:

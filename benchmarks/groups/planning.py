@@ -1,7 +1,7 @@
 """Group `planning`, and a row of `policies`: how long the offline plan of one DAG takes, and how good it is.
 
 On unlike machines the reference is SAGA (ANRGUSC/saga, `anrg-saga` 2.0.2), which is no dependency: what it took for the
-same DAG was measured once, by `lab/papers/beside_saga.py`. So there is no ratio, and targets are of values.
+same DAG was measured once, by `studies/beside_saga.py`. So there is no ratio, and targets are of values.
 """
 
 from __future__ import annotations

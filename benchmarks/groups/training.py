@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.rows import Row, benchmark
 from rm_emulator.learn import config as configs
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 from schedulers.learned.weights import Weights, pack
 
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 @benchmark("training", "learned")
 def training(tiny: bool) -> Iterator[Row]:
     """Sampled episodes of 20 TPC-H jobs at once on 50 executors, and, where torch is there, learning from them."""
-    from rm_emulator.learn.rollouts import Task, Theatre  # needs the extra learn
+    from rm_emulator.learn.rollouts import RolloutTask, RolloutWorker  # needs the extra learn
 
     config = configs.read(configs.find("decima"))
-    weights, theatre = shelf.take("decima", "decima"), Theatre(config.workloads[:1])
+    weights, worker = model_store.weights_of("decima", "decima"), RolloutWorker(config.workloads[:1])
     sequences, rollouts = (1, 2) if tiny else (config.sequences, config.rollouts)
     begun = time.process_time()
     player = pack(weights)
     episodes = [
-        theatre.play(Task(0, FIRST_TRAINING_SEED + sequence, rollout, player, keep=config.ppo.keep))
+        worker.play(RolloutTask(0, FIRST_TRAINING_SEED + sequence, rollout, player, keep_fraction=config.ppo.keep))
         for sequence in range(sequences)
         for rollout in range(rollouts)
     ]
@@ -46,12 +46,12 @@ def training(tiny: bool) -> Iterator[Row]:
 def _learn(config: Config, weights: Weights, episodes: list[Rollout], rollouts: int) -> None:
     from rm_emulator.learn import ppo
     from rm_emulator.learn.network import DecimaNetwork
-    from rm_emulator.learn.samples import Group, features_of, worths
+    from rm_emulator.learn.samples import SequenceRollouts, features_of, normalised_advantages
 
     network = DecimaNetwork(weights)
     optimiser = network.adam(config.ppo.learning_rate)
     horizon_s = config.workloads[0].horizon_s
-    groups = [Group(episodes[i : i + rollouts], horizon_s, False) for i in range(0, len(episodes), rollouts)]
-    worth = worths(groups, 0.0, critic=features_of)
+    groups = [SequenceRollouts(episodes[i : i + rollouts], horizon_s, False) for i in range(0, len(episodes), rollouts)]
+    worth = normalised_advantages(groups, 0.0, critic=features_of)
     decisions = [decision for episode in episodes for decision in episode.decisions]
     ppo.improve(network, optimiser, decisions, worth, config.ppo, config.entropy.first, np.random.default_rng(1))

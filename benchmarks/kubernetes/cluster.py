@@ -17,7 +17,7 @@ from devcluster.deployments import answers
 from devcluster.installation import apply_crds
 from operators.cache.reflector import Kind, Reflector
 from operators.client import Client
-from operators.extender.releases import Releases, release_patch
+from operators.extender.releases import ReleaseWriter, release_patch
 from operators.extender.window import Window
 from schedulers.objects.names import GATE, SCHEDULER
 from schedulers.objects.pod import Pod
@@ -67,7 +67,9 @@ async def _gated(client: Client, space: str, count: int) -> list[Pod]:
 
 
 async def _with_releases(client: Client, pods: list[Pod]) -> None:
-    releases = Releases(client, concurrency=16, window=Window(time.monotonic, floor=len(pods)))  # nobody binds them
+    releases = ReleaseWriter(
+        client, concurrency=16, window=Window(time.monotonic, floor=len(pods))
+    )  # nobody binds them
     task = asyncio.ensure_future(releases.run())
     for pod in pods:
         releases.release(pod, "n0")

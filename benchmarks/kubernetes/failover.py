@@ -1,4 +1,9 @@
-"""How long nothing is decided after a leader's end, and after an outage of the API server."""
+"""How long nothing is decided after a leader's end, and after an outage of the API server.
+
+The outage rows use a DagJob made after the outage. A new API server looks up the kinds of policy parameters every
+30 s and may miss Queue the first time. While the policies on a queue's namespaces failed closed, two of six
+outages of 60 s took 29 s, in which nobody could create a DagJob (brain and controllers led after 1 s).
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from operators.extender.app import Extender
 from operators.extender.brain import Brain
 from operators.extender.config import BrainConfig
 from operators.extender.process import scheduler_config
-from operators.extender.releases import Releases
+from operators.extender.releases import ReleaseWriter
 from operators.serving.ports import ExtenderPort, ManagementPort
 from operators.serving.server import management, serve
 from schedulers.core.scheduler import Scheduler
@@ -36,7 +36,7 @@ class DetachedBrain(Brain):
     def __init__(self) -> None:
         nowhere = Client(Access(url="http://127.0.0.1:9"))
         cache = Cache(nowhere, lambda change: None)
-        super().__init__(Scheduler(scheduler_config(CONFIG)), cache, Releases(nowhere), clock=wall_ms)
+        super().__init__(Scheduler(scheduler_config(CONFIG)), cache, ReleaseWriter(nowhere), clock=wall_ms)
 
     def not_ready(self) -> str | None:
         """Never."""

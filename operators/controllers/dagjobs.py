@@ -13,8 +13,8 @@ import structlog
 from operators.cache.cache import Cache
 from operators.client import Client, Conflict, NotFound, path_of, stamp, wall_ms
 from operators.controllers.config import ControllersConfig
-from operators.controllers.plan import Plan, Surroundings, plan
-from operators.controllers.pods import Made, Pods, Refusal
+from operators.controllers.plan import Plan, PlanContext, plan
+from operators.controllers.pods import CreateResult, PodWriter, Refusal
 from operators.events import Event, Events
 from schedulers.objects.dagjob import DagJobStatus, Progress, WholeDagJob
 from schedulers.objects.names import DAGJOB_LABEL, PODS_REFUSED
@@ -39,7 +39,7 @@ _LONGEST_REST_S: Final = 1.0
 _EVENTS: Final = 20
 
 
-class _Known(msgspec.Struct):
+class _JobMemory(msgspec.Struct):
     """Memory of one DagJob, for the present term."""
 
     status: DagJobStatus | None = None
@@ -48,7 +48,7 @@ class _Known(msgspec.Struct):
     """Pods ended and gone since that plan."""
     written_at: float = -math.inf
     """Monotonic time of the last status."""
-    rests_until: float = -math.inf
+    paused_until: float = -math.inf
     """Monotonic time before which the job is not planned again."""
 
 
@@ -62,10 +62,10 @@ class DagJobs:
     def __init__(self, client: Client, cache: Cache, config: ControllersConfig, *, identity: str) -> None:
         self._client, self._cache, self._config = client, cache, config
         self._events = Events(client, component=COMPONENT, identity=identity)
-        self._writer = Pods(client, config.concurrency)
+        self._writer = PodWriter(client, config.concurrency)
         self._pods: dict[str, dict[str, None]] = {}  # DagJob uid -> keys of its pods
         self._unschedulable: dict[str, int] = {}  # pod uid -> since when kube-scheduler finds no node for it, ms
-        self._known: dict[str, _Known] = {}  # by the DagJob's uid
+        self._known: dict[str, _JobMemory] = {}  # by the DagJob's uid
 
     # -- what is there --------------------------------------------------------------------------
 
@@ -119,15 +119,15 @@ class DagJobs:
         job: Any = self._cache.dagjobs.get(key)
         if job is None or job.metadata.deletionTimestamp:
             return None  # its pods go with it, by their owner reference
-        known = self._known.setdefault(job.metadata.uid, _Known())
-        if (left := known.rests_until - time.monotonic()) > 0:
+        known = self._known.setdefault(job.metadata.uid, _JobMemory())
+        if (left := known.paused_until - time.monotonic()) > 0:
             return left
         began = time.thread_time()  # of this thread alone: on a busy CPU, too, a short plan counts as short
         remembered = msgspec.structs.replace(job, status=known.status or job.status)
-        todo = plan(remembered, [*known.gone, *self.pods_of(job)], self._surroundings(heard_ms))
+        todo = plan(remembered, [*known.gone, *self.pods_of(job)], self._context(heard_ms))
         seen, took = len(known.gone), time.thread_time() - began
         if took > _LONG_S:
-            known.rests_until = time.monotonic() + min(_LONGEST_REST_S, _RESTS * took)
+            known.paused_until = time.monotonic() + min(_LONGEST_REST_S, _RESTS * took)
         if todo.expired:
             await self._expire(job)
             return None
@@ -140,12 +140,12 @@ class DagJobs:
         events = [*todo.events, *(event for event in told if event is not None)]
         await asyncio.gather(*(self._events.report("DagJob", job.metadata, event) for event in events[:_EVENTS]))
         wait = await self._write_status(job, todo, known)
-        again = _WAITS_S if deleted.waits else _again_s(made)
-        due = [seconds for seconds in (todo.again_s, again, wait) if seconds is not None]
+        again = _WAITS_S if deleted.must_wait else _requeue_after_s(made)
+        due = [seconds for seconds in (todo.requeue_after_s, again, wait) if seconds is not None]
         return min(due) if due else None
 
-    def _surroundings(self, heard_ms: int) -> Surroundings:
-        return Surroundings(
+    def _context(self, heard_ms: int) -> PlanContext:
+        return PlanContext(
             now_ms=wall_ms(),
             heard_ms=heard_ms,
             nodes=self._cache.nodes,
@@ -165,7 +165,7 @@ class DagJobs:
             return  # changed by now: the watch will tell
         log.info("deleted a finished job after its time", dagjob=job.key)
 
-    async def _write_status(self, job: WholeDagJob, todo: Plan, known: _Known) -> float | None:
+    async def _write_status(self, job: WholeDagJob, todo: Plan, known: _JobMemory) -> float | None:
         """Write the changes of our part; returns in how many seconds to come back when too early."""
         old, new = msgspec.to_builtins(job.status), msgspec.to_builtins(todo.status)
         patch = {name: new[name] for name in Progress.__struct_fields__ if new[name] != old[name]}
@@ -206,7 +206,7 @@ def show_refusal(todo: Plan, refusal: Refusal | None, stamp: str) -> None:
     todo.status = msgspec.structs.replace(status, conditions=[*others, condition.after(before, stamp)])
 
 
-def _again_s(made: Made) -> float | None:
-    if made.waits:
+def _requeue_after_s(made: CreateResult) -> float | None:
+    if made.must_wait:
         return _WAITS_S
     return _REFUSED_S if made.refusal is not None else None

@@ -92,11 +92,11 @@ class Plan(msgspec.Struct):
     status: DagJobStatus = msgspec.field(default_factory=DagJobStatus)
     expired: bool = False
     """Whether the job itself is to be deleted."""
-    again_s: float | None = None
+    requeue_after_s: float | None = None
     """Look again by then; None: when something changes."""
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class PlanContext(msgspec.Struct, frozen=True):
     """Everything else a plan depends on."""
 
     now_ms: int
@@ -129,7 +129,7 @@ class _Task(msgspec.Struct):
     failures: int
     ended: int = -1
     """The highest attempt with a bad end, -1 for none."""
-    news: int = 0
+    uncounted_failures: int = 0
     """Failures not yet in the status."""
     lost: str | None = None
     """Why the current pod has to go, or None."""
@@ -137,36 +137,36 @@ class _Task(msgspec.Struct):
     """Reason and message of the refusal by kube-scheduler or kubelet, or None."""
 
 
-def plan(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
+def plan(job: WholeDagJob, pods: Sequence[Pod], context: PlanContext) -> Plan:
     """The DagJob's needs now, given all pods that belong to the job."""
     if job.is_over:
-        return _after_the_end(job, pods, around)
+        return _after_the_end(job, pods, context)
     todo = Plan(status=msgspec.structs.replace(job.status, observedGeneration=job.metadata.generation))
-    refusal = _refusal(job, pods, around)
+    refusal = _refusal(job, pods, context)
     if refusal is not None:
-        _end(todo, around, "Failed", *refusal)
+        _end(todo, context, "Failed", *refusal)
         return todo  # the stages are not looked at: they may have countless tasks, or parents that do not exist
-    stages = {stage.name: list(_tasks(job, stage, pods, around)) for stage in job.spec.stages}
+    stages = {stage.name: list(_tasks(job, stage, pods, context)) for stage in job.spec.stages}
     for stage in job.spec.stages:
         _plan_stage(job, stage, stages, todo)
-    _write_status(job, stages, pods, todo, around)
+    _write_status(job, stages, pods, todo, context)
     if todo.status.phase == "Failed":
         todo.creates.clear()
         todo.deletes = [_delete(pod, "the job has failed") for pod in pods if not _is_ending(pod)]
-    todo.again_s = _again_s(job, pods, around)
+    todo.requeue_after_s = _requeue_after_s(job, pods, context)
     return todo
 
 
-def _refusal(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> tuple[str, str] | None:
+def _refusal(job: WholeDagJob, pods: Sequence[Pod], context: PlanContext) -> tuple[str, str] | None:
     """Why a job not begun never will begin, as reason and sentence: a DagJob cannot be changed."""
     if pods or any(stage.started for stage in job.status.stages):
         return None
     try:
         read = scheduled(job)
-        unknown = _unknown_resource(read, around.resources) if around.resources is not None else None
+        unknown = _unknown_resource(read, context.resources) if context.resources is not None else None
         if unknown is not None:
             return "UnknownResource", unknown
-        core_job(read, Resources(around.resources or _RESOURCES))
+        core_job(read, Resources(context.resources or _RESOURCES))
     except InvalidJob as error:
         return "Unreadable", str(error)
     return None
@@ -189,7 +189,7 @@ def _before(job: WholeDagJob, stage: Stage) -> StageStatus:
     return next((status for status in job.status.stages if status.name == stage.name), StageStatus(stage.name))
 
 
-def _tasks(job: WholeDagJob, stage: Stage, pods: Sequence[Pod], around: Surroundings) -> Iterator[_Task]:
+def _tasks(job: WholeDagJob, stage: Stage, pods: Sequence[Pod], context: PlanContext) -> Iterator[_Task]:
     before = _before(job, stage)
     done, tries = read_indexes(before.completedIndexes, stage.tasks), read_tries(before.tries, stage.tasks)
     mine: dict[int, list[Pod]] = {}
@@ -198,10 +198,10 @@ def _tasks(job: WholeDagJob, stage: Stage, pods: Sequence[Pod], around: Surround
         if pod.metadata.labels.get(STAGE_LABEL) == stage.name and number is not None:
             mine.setdefault(number, []).append(pod)
     for index in range(stage.tasks):
-        yield _task(index, index in done, tries.get(index, (0, -1)), mine.get(index, ()), around)
+        yield _task(index, index in done, tries.get(index, (0, -1)), mine.get(index, ()), context)
 
 
-def _task(index: int, done: bool, known: tuple[int, int], pods: Sequence[Pod], around: Surroundings) -> _Task:
+def _task(index: int, done: bool, known: tuple[int, int], pods: Sequence[Pod], context: PlanContext) -> _Task:
     """`known` has the failures, and the attempt up to which they are counted already."""
     failures, ended = known
     current = max(pods, key=lambda pod: pod.attempt, default=None)
@@ -214,8 +214,8 @@ def _task(index: int, done: bool, known: tuple[int, int], pods: Sequence[Pod], a
         attempt=max(ended, current.attempt if current is not None else -1),
         failures=failures + news,
         ended=max([ended, *(pod.attempt for pod in bad)]),
-        news=news,
-        lost=_lost(current, around) if current is not None else None,
+        uncounted_failures=news,
+        lost=_lost(current, context) if current is not None else None,
         unplaced=_unplaced(pods, current) if current is not None else None,
     )
 
@@ -250,19 +250,19 @@ def is_disrupted(pod: Pod) -> bool:
     )
 
 
-def _lost(pod: Pod, around: Surroundings) -> str | None:
+def _lost(pod: Pod, context: PlanContext) -> str | None:
     """Why a pod will never start (or never end), although nobody says so."""
     if pod.is_terminal or pod.metadata.deletionTimestamp:
         return None
     if pod.spec.nodeName:
-        return None if pod.spec.nodeName in around.nodes else f"node {pod.spec.nodeName} is gone"
+        return None if pod.spec.nodeName in context.nodes else f"node {pod.spec.nodeName} is gone"
     if pod.narrowed_to is None or pod.spec.schedulingGates:
         return None
-    if pod.narrowed_to not in around.nodes:
+    if pod.narrowed_to not in context.nodes:
         return f"node {pod.narrowed_to} is gone"
     # A pod not tried yet, after a change of leaders or an outage, waits no longer than a new pod would.
-    long = around.unschedulable_ms(pod)
-    if long is not None and long >= around.recreate_after_ms:
+    long = context.unschedulable_ms(pod)
+    if long is not None and long >= context.recreate_after_ms:
         return f"kube-scheduler has found no room on node {pod.narrowed_to} for {long // 1000} s ({pod.verdict})"
     return None
 
@@ -376,7 +376,7 @@ def _write_status(
     stages: Mapping[str, list[_Task]],
     pods: Sequence[Pod],
     todo: Plan,
-    around: Surroundings,
+    context: PlanContext,
 ) -> None:
     status = todo.status
     status.stages = [_stage_status(job, stage, stages) for stage in job.spec.stages]
@@ -384,48 +384,48 @@ def _write_status(
     status.succeeded = sum(stage.succeeded for stage in status.stages)
     started = any(pod.spec.nodeName for pod in pods)
     if started and status.startTime is None:
-        status.startTime = around.stamp(around.now_ms)
+        status.startTime = context.stamp(context.now_ms)
     status.phase = "Running" if started or status.succeeded else "Pending"
     if status.succeeded == status.tasks:
-        _end(todo, around, "Succeeded", "AllTasksSucceeded", "all tasks succeeded")
+        _end(todo, context, "Succeeded", "AllTasksSucceeded", "all tasks succeeded")
     elif (given_up := _given_up(job, stages)) is not None:
-        _end(todo, around, "Failed", "TaskFailed", given_up)
+        _end(todo, context, "Failed", "TaskFailed", given_up)
     conditions = {condition.type: condition for condition in status.conditions}
-    _tell_unplaced(conditions, stages, around)
-    known = job.spec.queue == DEFAULT_QUEUE or job.spec.queue in around.queues
-    _set(conditions, around, "QueueKnown", known, "Found" if known else "NotFound", f"queue {job.spec.queue}")
+    _set_unplaced(conditions, stages, context)
+    known = job.spec.queue == DEFAULT_QUEUE or job.spec.queue in context.queues
+    _set(conditions, context, "QueueKnown", known, "Found" if known else "NotFound", f"queue {job.spec.queue}")
     deadline = to_ms(job.spec.deadline)
-    if deadline is not None and around.now_ms > deadline:
-        _set(conditions, around, "DeadlineMissed", True, "Late", f"not done by {job.spec.deadline}")
+    if deadline is not None and context.now_ms > deadline:
+        _set(conditions, context, "DeadlineMissed", True, "Late", f"not done by {job.spec.deadline}")
     status.conditions = list(conditions.values())
 
 
-def _end(todo: Plan, around: Surroundings, phase: str, reason: str, message: str) -> None:
+def _end(todo: Plan, context: PlanContext, phase: str, reason: str, message: str) -> None:
     """The job is over: succeeded or failed, as its condition and an event say."""
     status = todo.status
-    status.phase, status.completionTime = phase, around.stamp(around.now_ms)
+    status.phase, status.completionTime = phase, context.stamp(context.now_ms)
     conditions = {condition.type: condition for condition in status.conditions}
-    _set(conditions, around, "Complete" if phase == "Succeeded" else phase, True, reason, message)
+    _set(conditions, context, "Complete" if phase == "Succeeded" else phase, True, reason, message)
     status.conditions = list(conditions.values())
     todo.events.append(Event(phase, message, warning=phase == "Failed"))
 
 
 def _set(
-    conditions: dict[str, Condition], around: Surroundings, kind: str, true: bool, reason: str, message: str
+    conditions: dict[str, Condition], context: PlanContext, kind: str, true: bool, reason: str, message: str
 ) -> None:
     condition = Condition(kind, "True" if true else "False", reason, message)
-    conditions[kind] = condition.after(conditions.get(kind), around.stamp(around.now_ms))
+    conditions[kind] = condition.after(conditions.get(kind), context.stamp(context.now_ms))
 
 
-def _tell_unplaced(conditions: dict[str, Condition], stages: Mapping[str, list[_Task]], around: Surroundings) -> None:
+def _set_unplaced(conditions: dict[str, Condition], stages: Mapping[str, list[_Task]], context: PlanContext) -> None:
     """The condition PodsUnplaced: released pods not taken, in the words of kube-scheduler or kubelet."""
     told = [task.unplaced for tasks in stages.values() for task in tasks if task.unplaced is not None and not task.done]
     if told:
         reason, message = told[0]
         more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-        _set(conditions, around, PODS_UNPLACED, True, reason, message[:1000] + more)
+        _set(conditions, context, PODS_UNPLACED, True, reason, message[:1000] + more)
     elif PODS_UNPLACED in conditions:
-        _set(conditions, around, PODS_UNPLACED, False, "Placed", "every pod that was released is taken")
+        _set(conditions, context, PODS_UNPLACED, False, "Placed", "every pod that was released is taken")
 
 
 def _given_up(job: WholeDagJob, stages: Mapping[str, list[_Task]]) -> str | None:
@@ -457,36 +457,36 @@ def _stage_status(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Tas
         released=len(live) - waiting - running,
         running=running,
         succeeded=len(done),
-        failed=_before(job, stage).failed + sum(task.news for task in tasks),
+        failed=_before(job, stage).failed + sum(task.uncounted_failures for task in tasks),
         completedIndexes=show_indexes(done),
         started=_has_started(job, stage, stages) or _may_start(stage, stages),
         tries=write_tries({t.index: (t.failures, t.ended) for t in tasks if t.ended >= 0 and not t.done}),
     )
 
 
-def _after_the_end(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
+def _after_the_end(job: WholeDagJob, pods: Sequence[Pod], context: PlanContext) -> Plan:
     """Nothing starts any more; running pods of a failed job go; the job itself goes after its time."""
     todo = Plan(status=job.status)
     todo.deletes = [_delete(pod, "the job is over") for pod in pods if not _is_ending(pod)]
     ttl, ended = job.spec.ttlSecondsAfterFinished, to_ms(job.status.completionTime)
     if ttl is not None and ended is not None:
-        left = ended + 1000 * ttl - around.now_ms
+        left = ended + 1000 * ttl - context.now_ms
         todo.expired = left <= 0
-        todo.again_s = max(0.0, left / 1000)
+        todo.requeue_after_s = max(0.0, left / 1000)
     return todo
 
 
-def _again_s(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> float | None:
+def _requeue_after_s(job: WholeDagJob, pods: Sequence[Pod], context: PlanContext) -> float | None:
     """When time alone changes the job's needs."""
     due = [
-        around.now_ms + around.recreate_after_ms - long
+        context.now_ms + context.recreate_after_ms - long
         for pod in pods
-        if (long := around.unschedulable_ms(pod)) is not None
+        if (long := context.unschedulable_ms(pod)) is not None
         and pod.narrowed_to is not None
         and not pod.spec.nodeName
         and not _is_ending(pod)
     ]
     deadline = to_ms(job.spec.deadline)
-    if deadline is not None and deadline > around.now_ms:
+    if deadline is not None and deadline > context.now_ms:
         due.append(deadline)
-    return max(0.1, (min(due) - around.now_ms) / 1000 + 0.05) if due else None
+    return max(0.1, (min(due) - context.now_ms) / 1000 + 0.05) if due else None

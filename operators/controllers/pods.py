@@ -33,7 +33,7 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str
 
 
-class Made(msgspec.Struct):
+class CreateResult(msgspec.Struct):
     """The outcome of making pods."""
 
     pods: list[CreatePod] = []
@@ -41,34 +41,34 @@ class Made(msgspec.Struct):
     """Why a pod was not made."""
     is_final: bool = False
     """Whether the refusal ended all further tries."""
-    waits: bool = False
+    must_wait: bool = False
     """Whether a pod can be made as soon as another pod of its name is gone."""
 
 
-class Deleted(msgspec.Struct):
+class DeleteResult(msgspec.Struct):
     """The outcome of deleting pods."""
 
     pods: list[DeletePod] = []
-    waits: bool = False
+    must_wait: bool = False
     """Whether a pod has changed by now, or its node is there after all."""
 
 
-class Pods:
+class PodWriter:
     """At most `concurrency` writes at once, over all DagJobs."""
 
     def __init__(self, client: Client, concurrency: int) -> None:
         self._client, self._concurrency = client, concurrency
         self._writes = asyncio.Semaphore(concurrency)
 
-    async def create(self, job: WholeDagJob, creates: Iterable[CreatePod]) -> Made:
+    async def create(self, job: WholeDagJob, creates: Iterable[CreatePod]) -> CreateResult:
         """Make pods, until one is refused for good. Raises ApiError for errors that may pass."""
-        made = Made()
+        made = CreateResult()
         await self._each(creates, lambda one: self._create(job, one, made))
         return made
 
-    async def delete(self, job: WholeDagJob, deletes: Iterable[DeletePod]) -> Deleted:
+    async def delete(self, job: WholeDagJob, deletes: Iterable[DeletePod]) -> DeleteResult:
         """Delete pods; pods gone or changed since the decision are left. Raises ApiError."""
-        deleted = Deleted()
+        deleted = DeleteResult()
         await self._each(deletes, lambda one: self._delete(job, one, deleted))
         return deleted
 
@@ -87,7 +87,7 @@ class Pods:
             if error is not None:
                 raise error
 
-    async def _create(self, job: WholeDagJob, one: CreatePod, made: Made) -> None:
+    async def _create(self, job: WholeDagJob, one: CreatePod, made: CreateResult) -> None:
         if made.is_final:
             return
         try:
@@ -105,26 +105,26 @@ class Pods:
             made.pods.append(one)
             metrics.PODS_CREATED.labels(cause=one.cause).inc()
 
-    async def _look_at(self, job: WholeDagJob, one: CreatePod, made: Made) -> None:
+    async def _look_at(self, job: WholeDagJob, one: CreatePod, made: CreateResult) -> None:
         """Find out whose pod has the name already."""
         try:
             pod = await self._client.get(path_of("Pod", f"{job.metadata.namespace}/{one.name}"))
         except NotFound:
-            made.waits = True  # just gone
+            made.must_wait = True  # just gone
             return
         owner = _owner(pod)
         if pod["metadata"].get("deletionTimestamp"):
-            made.waits = True
+            made.must_wait = True
         elif owner.get("uid") == job.metadata.uid:
             await self._find_again(job, one, pod, made)
         elif (owner.get("kind"), owner.get("name")) == ("DagJob", job.metadata.name):
-            made.waits = True  # its namesake is gone, and the garbage collector comes soon
+            made.must_wait = True  # its namesake is gone, and the garbage collector comes soon
         elif made.refusal is None:
             whose = f"that of {owner['kind']} {owner['name']}" if owner else "nobody's"
             message = f"pod {one.name} is there already and is {whose}; it has to go before this job's can be made"
             made.refusal = Refusal("NameTaken", message)
 
-    async def _find_again(self, job: WholeDagJob, one: CreatePod, pod: dict[str, Any], made: Made) -> None:
+    async def _find_again(self, job: WholeDagJob, one: CreatePod, pod: dict[str, Any], made: CreateResult) -> None:
         """A pod of ours. Usually the watch is late; but a pod without its labels is never told by the watch.
 
         Patching pods would need a wide permission, so such a pod is deleted, and made anew.
@@ -132,18 +132,18 @@ class Pods:
         labels, wanted = pod["metadata"].get("labels") or {}, one.body["metadata"]["labels"]
         if all(labels.get(name) == wanted[name] for name in _LABELS):
             return
-        made.waits = True
+        made.must_wait = True
         meta = pod["metadata"]
         delete = DeletePod(one.name, meta["uid"], meta["resourceVersion"], "its labels were changed")
-        await self._delete(job, delete, Deleted())
+        await self._delete(job, delete, DeleteResult())
 
-    async def _delete(self, job: WholeDagJob, delete: DeletePod, deleted: Deleted) -> None:
+    async def _delete(self, job: WholeDagJob, delete: DeletePod, deleted: DeleteResult) -> None:
         # The uid makes sure that it is not a successor of the same name that goes, and the version that nothing has
         # become of the pod of which we have not heard.
         body: dict[str, Any] = {"preconditions": {"uid": delete.uid, "resourceVersion": delete.version}}
         if delete.node:
             if await self._is_there(delete.node):
-                deleted.waits = True
+                deleted.must_wait = True
                 return
             body["gracePeriodSeconds"] = 0
         try:
@@ -151,7 +151,7 @@ class Pods:
         except NotFound:
             return
         except Conflict:
-            deleted.waits = True
+            deleted.must_wait = True
             return
         deleted.pods.append(delete)
         log.info("deleted a pod", pod=delete.name, dagjob=job.key, why=delete.why)

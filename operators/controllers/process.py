@@ -14,10 +14,10 @@ from operators.client import ApiError, Client
 from operators.controllers.config import ControllersConfig
 from operators.controllers.dagjobs import DagJobs
 from operators.controllers.queues import Queues
-from operators.controllers.work import Work
+from operators.controllers.workqueue import WorkQueue
 from operators.lease import Lease
 from operators.serving.server import management, serve_management
-from operators.serving.turns import Turns
+from operators.serving.watchdog import LoopWatchdog
 from schedulers.objects.dagjob import WholeDagJob
 from schedulers.objects.names import QUEUE_LABEL
 from schedulers.objects.pod import Pod
@@ -50,13 +50,13 @@ class ControllersProcess:
         self.cache = Cache(client, self._hear, kinds=_kinds())
         self.dagjobs = DagJobs(client, self.cache, config, identity=identity)
         self.queues = Queues(client, self.cache, config.resources, reserved=config.nodes == "reserved")
-        self.turns = Turns(STUCK_S)
-        self.work: Work | None = None
+        self.watchdog = LoopWatchdog(STUCK_S)
+        self.work: WorkQueue | None = None
 
     def stuck(self) -> str | None:
         """Why the process is not alive. While the API server is away a round may take any time."""
         heard_ms = self.cache.heard_ms()
-        return self.turns.stuck() if heard_ms is not None and heard_ms > 1000 * STUCK_S else None
+        return self.watchdog.stuck() if heard_ms is not None and heard_ms > 1000 * STUCK_S else None
 
     def not_ready(self) -> str | None:
         """Why the process must not be believed to work; a replica standing by is ready to take over."""
@@ -103,9 +103,9 @@ class ControllersProcess:
         """Act from now on, until cancelled. Raises impossible errors: the process ends with them."""
         await self.cache.until_heard()
         self.dagjobs.begin()
-        self.work = Work(self._reconcile)
+        self.work = WorkQueue(self._reconcile)
         self._look_at_all()
-        self.turns.begin("queues")
+        self.watchdog.begin("queues")
         metrics.LEADER.set(1)
         log.info("leads", dagjobs=len(self.cache.dagjobs))
         await self._act(self.work)
@@ -113,16 +113,16 @@ class ControllersProcess:
     async def lost(self) -> None:
         """Act no more; `gained` has been cancelled by now."""
         self.work = None
-        self.turns.end()
+        self.watchdog.end()
         metrics.LEADER.set(0)
 
-    async def _act(self, work: Work) -> None:
+    async def _act(self, work: WorkQueue) -> None:
         """Half a leader is worse than none: when a loop breaks, the process ends, and another replica does better."""
         async with asyncio.TaskGroup() as group:
             group.create_task(work.run())
             group.create_task(self._show_queues(work))
 
-    async def _show_queues(self, work: Work) -> None:
+    async def _show_queues(self, work: WorkQueue) -> None:
         while True:
             try:
                 await self.queues.go_round()
@@ -130,7 +130,7 @@ class ControllersProcess:
                 log.warning("the queues' status is late", why=str(error))
             metrics.WORK_QUEUE.labels(kind="DagJob").set(work.length)
             metrics.STALENESS.set(self.cache.staleness_s())
-            self.turns.turned("queues")
+            self.watchdog.note_turn("queues")
             await asyncio.sleep(1)
 
     async def _reconcile(self, key: str) -> float | None:

@@ -21,16 +21,16 @@ from starlette.routing import Route
 
 from operators import metrics
 from operators.extender.wire import (
-    AskedVictims,
     BadRequest,
+    ExtenderPreemptionArgs,
     FilterAnswer,
     TooLarge,
     Victims,
     filter_reply,
     preempt_reply,
     prioritize_reply,
-    read_asked,
-    read_victims,
+    read_args,
+    read_preemption_args,
 )
 from operators.serving.server import FIRST_BYTE
 from schedulers.objects.pod import Pod
@@ -44,7 +44,7 @@ BODY_LIMIT: Final = 16 * 2**20
 UNEXPLAINED: Final = "not among the nodes that rm-scheduler considers"
 
 
-class Decider(Protocol):
+class ExtenderBackend(Protocol):
     """The brain as the app sees it. All calls are synchronous, quick, and made on the event loop's thread."""
 
     def not_ready(self) -> str | None:
@@ -85,13 +85,13 @@ class Extender:
 
     def __init__(
         self,
-        decider: Decider,
+        backend: ExtenderBackend,
         *,
         budget_s: float,
         body_limit: int = BODY_LIMIT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._decider, self._budget_s, self._body_limit, self._clock = decider, budget_s, body_limit, clock
+        self._backend, self._budget_s, self._body_limit, self._clock = backend, budget_s, body_limit, clock
 
     def app(self) -> Starlette:
         """The ASGI application, with `/v1` before the verbs."""
@@ -137,7 +137,9 @@ class Extender:
                     self._check_size(size)
                     parts.append(part)
         except TimeoutError:
-            raise _Refused("late", call.excuse("while the body was still coming"), status=503, close=True) from None
+            raise _Refused(
+                "late", call.timeout_message("while the body was still coming"), status=503, close=True
+            ) from None
         except ClientDisconnect:
             raise _Refused("bad", "the connection ended before the body did", status=400, close=True) from None
         return b"".join(parts)
@@ -153,8 +155,8 @@ class Extender:
     # -- verbs ----------------------------------------------------------------------------------
 
     def _filter(self, body: bytes, call: _Call) -> _Answer:
-        asked = self._read(read_asked, body)
-        answer: FilterAnswer = self._decide(call, lambda: self._decider.filter(asked.pod, asked.names))
+        asked = self._read(read_args, body)
+        answer: FilterAnswer = self._decide(call, lambda: self._backend.filter(asked.pod, asked.names))
         if answer.error:
             return _Answer(filter_reply(asked, FilterAnswer([], error=answer.error)), "error")
         names = set(asked.names)
@@ -167,15 +169,15 @@ class Extender:
         return _Answer(filter_reply(asked, FilterAnswer(nodes, failed, unresolvable)), "ok" if nodes else "none")
 
     def _prioritize(self, body: bytes, call: _Call) -> _Answer:
-        asked = self._read(read_asked, body)
+        asked = self._read(read_args, body)
         # A dict, so that a node scored twice counts once.
-        scores = self._decide(call, lambda: dict(self._decider.prioritize(asked.pod, asked.names)))
+        scores = self._decide(call, lambda: dict(self._backend.prioritize(asked.pod, asked.names)))
         hosts = _known("prioritize", scores, set(asked.names))
         return _Answer(prioritize_reply((host, scores[host]) for host in hosts), "ok")
 
     def _preempt(self, body: bytes, call: _Call) -> _Answer:
-        asked: AskedVictims = self._read(read_victims, body)
-        victims = self._decide(call, lambda: self._decider.preempt(asked.pod, asked.victims))
+        asked: ExtenderPreemptionArgs = self._read(read_preemption_args, body)
+        victims = self._decide(call, lambda: self._backend.preempt(asked.pod, asked.victims))
         nodes = _known("preempt", victims, asked.victims.keys())
         return _Answer(preempt_reply({node: victims[node] for node in nodes}), "ok" if nodes else "none")
 
@@ -189,11 +191,11 @@ class Extender:
 
     def _decide(self, call: _Call, ask: Callable[[], T]) -> T:
         """Ask the brain, if ready and in time; an answer after the budget is dropped."""
-        why = self._decider.not_ready()
+        why = self._backend.not_ready()
         if why is not None:
             raise _Refused("not_ready", f"not ready: {why}", status=503)
         if call.left_s() <= 0:
-            raise _Refused("late", call.excuse("before the decision"), status=503)
+            raise _Refused("late", call.timeout_message("before the decision"), status=503)
         try:
             answer = ask()
         except Exception as error:
@@ -201,7 +203,7 @@ class Extender:
             log.exception("a call failed", why=str(error))
             raise _Refused("error", f"internal error: {type(error).__name__}: {error}") from error
         if call.left_s() <= 0:
-            raise _Refused("late", call.excuse("after the decision"), status=503)
+            raise _Refused("late", call.timeout_message("after the decision"), status=503)
         return answer
 
 
@@ -215,7 +217,7 @@ class _Call:
         """Seconds until the answer is due; below zero when too late."""
         return self._began + self._budget_s - self._clock()
 
-    def excuse(self, when: str) -> str:
+    def timeout_message(self, when: str) -> str:
         """The message of a call that cannot be answered in time."""
         return f"the call's budget of {self._budget_s:g} s was used up {when}; the pod will be tried again"
 

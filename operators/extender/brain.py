@@ -1,7 +1,7 @@
 """The brain: changes of API objects become facts for the core, the core's decisions become gate releases.
 
 The brain is synchronous and runs on the event loop's thread: `hear` takes in a change, `cycle` lets the core decide,
-`filter` answers kube-scheduler. Writes go to `Releases`; nothing here waits for the network.
+`filter` answers kube-scheduler. Writes go to `ReleaseWriter`; nothing here waits for the network.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 import msgspec
 
 from operators.cache.cache import Cache
-from operators.extender.decisions import Decisions
-from operators.extender.facts import Facts
+from operators.extender.driver import CoreDriver
 from operators.extender.filter import Filter
 from operators.extender.intake import Breaks
-from operators.extender.releases import Releases
+from operators.extender.releases import ReleaseWriter
+from operators.extender.translator import ChangeTranslator
 from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
 
@@ -24,15 +24,15 @@ class Brain:
     """The core with its ties to a cluster, for one term of leadership.
 
     `breaks` come from earlier terms (see `Intake`), `clock` is the wall clock in ms, `remember` hears of each finished
-    job and the job's queue, `reserved` is explained in `Facts`. After `take_over`, every change has to be given to
-    `hear`.
+    job and the job's queue, `reserved` is explained in `ChangeTranslator`. After `take_over`, every change has to
+    be given to `hear`.
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
         cache: Cache,
-        outbox: Releases,
+        releases: ReleaseWriter,
         *,
         clock: Callable[[], int],
         remember: Callable[[PastJob, str], None] = lambda job, queue: None,
@@ -41,21 +41,23 @@ class Brain:
         breaks: Breaks | None = None,
     ) -> None:
         self.scheduler, self.cache = scheduler, cache
-        self.decisions = Decisions(scheduler, cache, outbox, clock=clock, expire_ms=expire_ms)
-        self.facts = Facts(self.decisions, remember, breaks if breaks is not None else Breaks(), reserved=reserved)
-        asked = Filter(self.decisions, self.facts)
+        self.driver = CoreDriver(scheduler, cache, releases, clock=clock, expire_ms=expire_ms)
+        self.translator = ChangeTranslator(
+            self.driver, remember, breaks if breaks is not None else Breaks(), reserved=reserved
+        )
+        asked = Filter(self.driver, self.translator)
         # Bound once: these are called for every change, and a forwarding method would cost one more call each.
-        self.hear, self.cycle, self.expire = self.facts.hear, self.decisions.cycle, self.decisions.expire
+        self.hear, self.cycle, self.expire = self.translator.hear, self.driver.cycle, self.driver.expire
         self.filter, self.prioritize, self.preempt = asked.filter, asked.prioritize, asked.preempt
-        self.resources, self.ledger, self.jobs = self.decisions.resources, self.decisions.ledger, self.decisions.jobs
+        self.resources, self.ledger, self.jobs = self.driver.resources, self.driver.ledger, self.driver.jobs
 
     def snapshot(self) -> bytes:
-        """The core's snapshot, and the pod of each container (msgpack of `Saved`)."""
+        """The core's snapshot, and the pod of each container (msgpack of `BrainSnapshot`)."""
         # Both parts in one blob: a ledger of another moment than the core's would name containers that are not there.
-        return msgspec.msgpack.encode(Saved(self.scheduler.snapshot(), self.ledger.dump()))
+        return msgspec.msgpack.encode(BrainSnapshot(self.scheduler.snapshot(), self.ledger.dump()))
 
 
-class Saved(msgspec.Struct):
+class BrainSnapshot(msgspec.Struct):
     """The content of `Brain.snapshot`."""
 
     core: bytes

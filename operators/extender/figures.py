@@ -10,7 +10,7 @@ import msgspec
 
 from operators import metrics
 from operators.extender.brain import Brain
-from operators.extender.conditions import Conditions
+from operators.extender.reports import ReportWriter
 from schedulers.core.resources import dominant_share
 
 _PERIOD_S: Final = 1.0
@@ -36,8 +36,8 @@ class Figures(msgspec.Struct):
 class QueueFigures:
     """Counts once a second if anything was heard or decided since; Queues with changed figures are written."""
 
-    def __init__(self, brain: Brain, conditions: Conditions) -> None:
-        self._brain, self._conditions = brain, conditions
+    def __init__(self, brain: Brain, reports: ReportWriter) -> None:
+        self._brain, self._reports = brain, reports
         self._version = -1
 
     async def run(self) -> None:
@@ -57,7 +57,7 @@ class QueueFigures:
         show_figures(found)
         for name, queue in self._brain.cache.queues.items():
             if name in found:
-                self._conditions.report_queue(queue, found[name].shown())
+                self._reports.report_queue(queue, found[name].shown())
 
 
 def show_figures(found: Mapping[str, Figures]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from operators.extender.decisions import Decisions
-from operators.extender.facts import Facts
+from operators.extender.driver import CoreDriver
 from operators.extender.intake import SetAside
 from operators.extender.jobs import JobEntry
 from operators.extender.ledger import Task
+from operators.extender.translator import ChangeTranslator
 from operators.extender.wire import FilterAnswer, Victims
 from schedulers.core.errors import InvalidJob
 from schedulers.core.events import OfferAsked
@@ -23,19 +23,19 @@ class Filter:
     A pod released behind our gate has a container already; for a pod without gate the call decides on a container.
     """
 
-    def __init__(self, decisions: Decisions, facts: Facts) -> None:
-        self.scheduler, self.ledger, self.jobs = decisions.scheduler, decisions.ledger, decisions.jobs
-        self._decisions, self._facts = decisions, facts
+    def __init__(self, driver: CoreDriver, translator: ChangeTranslator) -> None:
+        self.scheduler, self.ledger, self.jobs = driver.scheduler, driver.ledger, driver.jobs
+        self._driver, self._translator = driver, translator
 
     def filter(self, pod: Pod, nodes: Sequence[str]) -> FilterAnswer:
         """Nodes for the pod among `nodes`: the reserved node, or a node chosen now."""
-        container = self._decisions.container_of(pod.metadata.uid)
+        container = self._driver.container_of(pod.metadata.uid)
         if container is not None and container.node in set(nodes):
             return _only(container.node)
         if pod.dagjob_uid:
             return self._filter_task(pod, nodes, container)
         if container is not None:
-            self._decisions.give_up(container.id)  # kube-scheduler rules its node out: choose again among these
+            self._driver.give_up(container.id)  # kube-scheduler rules its node out: choose again among these
         return self._filter_plain(pod, nodes)
 
     def _filter_task(self, pod: Pod, nodes: Sequence[str], container: ContainerState | None) -> FilterAnswer:
@@ -47,14 +47,14 @@ class Filter:
             return FilterAnswer([], {}, {}, f"the DagJob of pod {pod.key} is not known yet; try again")
         self.ledger.put(pod.metadata.uid, pod.key, task, pod.attempt)
         # Somebody else opened the gate, so the stage has begun whatever the core has been told.
-        self._facts.pods.ask(entry, task, pod)
-        self._decisions.setbacks.resume((task.job, task.stage), self._decisions.now())
+        self._translator.pods.ask(entry, task, pod)
+        self._driver.backoffs.resume((task.job, task.stage), self._driver.now())
         job = self.scheduler.state.jobs.get(task.job)
         state = self.scheduler.state
         if job is not None:
             for name in nodes:
                 if name in state.nodes and state.nodes[name].fits(job.stages[task.stage]):
-                    if self._decisions.adopt(task, pod, name) is not None:
+                    if self._driver.adopt(task, pod, name) is not None:
                         return _only(name)
                     break
         return _none(nodes, "its gate was removed by somebody else, and there is no room for it")
@@ -63,31 +63,31 @@ class Filter:
         entry = self.jobs.of_owner(pod.metadata.uid)
         if entry is None:
             try:
-                entry = self._facts.submit_plain(pod)
+                entry = self._translator.submit_plain(pod)
             except (InvalidJob, SetAside) as error:
                 return _none(nodes, str(error))
         task = Task(entry.id, 0, 0)
         self.ledger.put(pod.metadata.uid, pod.key, task, 0)
-        awaited = self._decisions.container(self.ledger.awaiting(task))
+        awaited = self._driver.container(self.ledger.container_without_pod(task))
         if awaited is not None:  # decided before the pod was heard of
             if awaited.node in set(nodes):
                 self.ledger.assign(awaited.id, pod.metadata.uid)
                 return _only(awaited.node)
-            self._decisions.give_up(awaited.id)
-        self._decisions.setbacks.resume((entry.id, 0), self._decisions.now())
+            self._driver.give_up(awaited.id)
+        self._driver.backoffs.resume((entry.id, 0), self._driver.now())
         # A count instead of a comparison of thousands of names, checked below in the rare case of a mistake.
         everywhere = len(nodes) == len(self.scheduler.state.nodes)
         container = self._place(entry, pod, None if everywhere else tuple(nodes))
         if container is not None and container.node not in nodes:  # as many nodes, but unknown ones among them
-            self._decisions.give_up(container.id)
+            self._driver.give_up(container.id)
             container = self._place(entry, pod, tuple(nodes))
         return _only(container.node) if container is not None else self._refuse(entry, nodes)
 
     def _place(self, entry: JobEntry, pod: Pod, nodes: tuple[str, ...] | None) -> ContainerState | None:
         """Let the core choose among `nodes`, or among all (looking up thousands takes longer than choosing)."""
-        offer = OfferAsked(self._decisions.now(), entry.id, 0, nodes)
-        self._decisions.carry_out(self.scheduler.handle(offer), asking=pod.metadata.uid)
-        return self._decisions.container_of(pod.metadata.uid)
+        offer = OfferAsked(self._driver.now(), entry.id, 0, nodes)
+        self._driver.carry_out(self.scheduler.handle(offer), asking=pod.metadata.uid)
+        return self._driver.container_of(pod.metadata.uid)
 
     def _refuse(self, entry: JobEntry, nodes: Sequence[str]) -> FilterAnswer:
         """Give every node's reason against the pod."""
@@ -101,17 +101,19 @@ class Filter:
         idle = [name for name, why in refusals.items() if why.code is NodeCode.HAS_ROOM]
         if idle:  # the node is not the reason why the pod waits
             reasons = self.scheduler.reasons(entry.id)
-            failed |= dict.fromkeys(idle, entry.worded(reasons[0].sentence) if reasons else "waits for its turn")
+            failed |= dict.fromkeys(
+                idle, entry.in_owners_words(reasons[0].sentence) if reasons else "waits for its turn"
+            )
         return FilterAnswer([], failed, final)
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
         """10 for the reserved node; a node without a name in the answer scores 0."""
-        container = self._decisions.container_of(pod.metadata.uid)
+        container = self._driver.container_of(pod.metadata.uid)
         return [(container.node, 10)] if container is not None and container.node in set(nodes) else []
 
     def preempt(self, pod: Pod, victims: Victims) -> Victims:
         """Nodes for kube-scheduler's preemption: only the reserved node, if any."""
-        container = self._decisions.container_of(pod.metadata.uid)
+        container = self._driver.container_of(pod.metadata.uid)
         if container is None:
             return victims
         return {name: here for name, here in victims.items() if name == container.node}

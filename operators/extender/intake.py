@@ -86,8 +86,8 @@ class Intake:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self.aside: dict[str, Aside] = {}
-        self.news: dict[str, None] = {}
-        """Uids of objects with an owner to be told; the teller clears the dict."""
+        self.to_report: dict[str, None] = {}
+        """Uids of objects with an owner to be told; `StatusWriter` clears the dict."""
 
     def set_aside(self, kind: str, item: Stored, why: SetAside) -> None:
         """The core hears no more of this object than before."""
@@ -96,7 +96,7 @@ class Intake:
         self.aside[meta.uid] = told
         # Told once per reason: an object is heard again with each of its changes.
         if known is None or (known.reason, known.message) != (told.reason, told.message):
-            self.news[meta.uid] = None
+            self.to_report[meta.uid] = None
             metrics.SET_ASIDE_TOTAL.labels(kind=kind, reason=why.reason).inc()
             log.warning("an object is set aside", kind=kind, name=item.key, reason=why.reason, why=why.message)
         metrics.SET_ASIDE.set(len(self.aside))
@@ -104,7 +104,7 @@ class Intake:
     def take(self, item: Stored) -> None:
         """The object is told to the core, or gone."""
         if self.aside.pop(item.metadata.uid, None) is not None:
-            self.news[item.metadata.uid] = None
+            self.to_report[item.metadata.uid] = None
             metrics.SET_ASIDE.set(len(self.aside))
 
     def waiting_for_queues(self) -> list[Aside]:

@@ -30,12 +30,12 @@ class JobEntry:
         self.reason: Reason | None = None
         self.done = False
         self._stages = {stage.name: index for index, stage in enumerate(job.stages)}
-        self._seen: list[set[int]] = [set() for _ in job.stages]
-        self.asked: set[int] = set()
+        self._pods_seen: list[set[int]] = [set() for _ in job.stages]
+        self.asked_stages: set[int] = set()
         """Stages of which the core knows that they may start."""
         self._ran: list[tuple[int, int]] = [(0, 0) for _ in job.stages]  # tasks, ms
 
-    def worded(self, sentence: str) -> str:
+    def in_owners_words(self, sentence: str) -> str:
         """A sentence on the wait in the owner's words: the owner of a single pod has never heard of a stage."""
         return sentence.replace(f"stage {_PLAIN_STAGE}", "the pod") if self.plain else sentence
 
@@ -65,23 +65,23 @@ class JobEntry:
         tasks, total = self._ran[stage]
         return total // tasks if tasks else self.job.stages[stage].hint_ms or 0
 
-    def saw(self, stage: int, index: int) -> bool:
+    def note_pod(self, stage: int, index: int) -> bool:
         """A pod of this task is there; returns whether all tasks of the stage have had a pod."""
-        self._seen[stage].add(index)
-        return len(self._seen[stage]) == self.job.stages[stage].tasks
+        self._pods_seen[stage].add(index)
+        return len(self._pods_seen[stage]) == self.job.stages[stage].tasks
 
-    def ask(self, stage: int) -> None:
+    def note_asked(self, stage: int) -> None:
         """Note that the core knows now: the stage may start."""
-        self.asked.add(stage)
+        self.asked_stages.add(stage)
         # Not needed after the stage's start: the set may hold thousands of tasks.
-        self._seen[stage] = set()
+        self._pods_seen[stage] = set()
 
-    def ran(self, stage: int, runtime_ms: int) -> None:
+    def note_run(self, stage: int, runtime_ms: int) -> None:
         """A task of the stage has succeeded, after `runtime_ms` at node speed 1."""
         tasks, total = self._ran[stage]
         self._ran[stage] = (tasks + 1, total + runtime_ms)
 
-    def past(self, now: int) -> PastJob:
+    def as_past_job(self, now: int) -> PastJob:
         """The job as history remembers it. Stages without any run are left out."""
         job, ran = self.job, zip(self.job.stages, self._ran, strict=True)
         stages = tuple((stage.tasks, total / tasks) for stage, (tasks, total) in ran if tasks)
@@ -107,7 +107,7 @@ class Jobs:
     def __init__(self) -> None:
         self._by_id: dict[str, JobEntry] = {}
         self._by_owner: dict[str, JobEntry] = {}
-        self.stirred: dict[str, None] = {}  # jobs with a changed reason to wait; the teller clears the dict
+        self.to_report: dict[str, None] = {}  # jobs with a changed reason to wait; `StatusWriter` clears the dict
 
     def __iter__(self) -> Iterator[JobEntry]:
         # A copy, because callers drop jobs on the way.
@@ -138,14 +138,14 @@ class Jobs:
         entry = self._by_id.pop(job, None)
         if entry is not None:
             self._by_owner.pop(entry.owner, None)
-            self.stirred.pop(job, None)
+            self.to_report.pop(job, None)
 
     def hold(self, job: str, reason: Reason) -> None:
         """The core gives the reason for the job's wait."""
         entry = self._by_id.get(job)
         if entry is not None:
             entry.reason = reason
-            self.stirred[job] = None
+            self.to_report[job] = None
 
 
 def plain_id(pod: Pod) -> str:

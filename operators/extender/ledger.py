@@ -80,7 +80,7 @@ class Ledger:
         self.tasks[container] = task
         self._awaiting[task] = container
 
-    def awaiting(self, task: Task) -> int | None:
+    def container_without_pod(self, task: Task) -> int | None:
         """The task's container without a pod."""
         return self._awaiting.get(task)
 

@@ -23,15 +23,15 @@ from operators import lease, metrics
 from operators.cache.cache import Cache, Change
 from operators.client import ApiError, Client, path_of, wall_ms
 from operators.extender.app import Extender
-from operators.extender.brain import Brain, Saved
-from operators.extender.conditions import Conditions
+from operators.extender.brain import Brain, BrainSnapshot
 from operators.extender.config import BrainConfig, setup_of
 from operators.extender.eventlog import EventLog
 from operators.extender.figures import QueueFigures, show_figures
 from operators.extender.history import History
 from operators.extender.intake import Breaks, Broken
 from operators.extender.rehearsals import rehearse_all
-from operators.extender.releases import Releases, may_pass
+from operators.extender.releases import ReleaseWriter, may_pass
+from operators.extender.reports import ReportWriter
 from operators.extender.snapshots import Snapshots, Superseded
 from operators.extender.status import StatusWriter
 from operators.extender.takeover import take_over
@@ -39,7 +39,7 @@ from operators.extender.wire import FilterAnswer, Victims
 from operators.lease import Lease
 from operators.serving.program import cause_of
 from operators.serving.server import management, serve
-from operators.serving.turns import Turns
+from operators.serving.watchdog import LoopWatchdog
 from schedulers.core.compatible import clashes
 from schedulers.core.errors import SchedulerError
 from schedulers.core.log import SchedulerConfig
@@ -70,8 +70,8 @@ class Leadership(NamedTuple):
 
     brain: Brain
     events: EventLog
-    releases: Releases
-    conditions: Conditions
+    releases: ReleaseWriter
+    reports: ReportWriter
     broken: asyncio.Future[Broken]
     """Set to the reason as soon as the brain cannot be trusted any more."""
 
@@ -81,7 +81,7 @@ class Leadership(NamedTuple):
 
 
 class BrainProcess:
-    """Ties cache, leadership, core, releases and the extender together; `Decider` of the HTTP app."""
+    """Ties cache, leadership, core, releases and the extender together; `ExtenderBackend` of the HTTP app."""
 
     def __init__(self, config: BrainConfig, client: Client, identity: str) -> None:
         self.config, self.client, self.identity = config, client, identity
@@ -90,7 +90,7 @@ class BrainProcess:
         self.lease: Lease | None = None
         self.snapshots = Snapshots(client, namespace=config.namespace, term=self._lease_term)
         self.history = History(Path(config.storage.dir) / "history.sqlite")
-        self.turns = Turns(STUCK_S)
+        self.watchdog = LoopWatchdog(STUCK_S)
         self._breaks = Breaks()
         self._changed = asyncio.Event()
         self._taking_over: float | None = None  # since when, in monotonic seconds
@@ -98,7 +98,7 @@ class BrainProcess:
     # -- the extender's questions ---------------------------------------------------------------
 
     def not_ready(self) -> str | None:
-        """See Decider: the process leads, has taken over, and hears the API server."""
+        """See ExtenderBackend: the process leads, has taken over, and hears the API server."""
         why = self.cache.not_ready(self.config.cache.stale_s)
         return why or (self._no_term() if self.term is None else None)
 
@@ -110,22 +110,22 @@ class BrainProcess:
         return "another replica leads" if theirs else "nobody leads yet"
 
     def filter(self, pod: Pod, nodes: Sequence[str]) -> FilterAnswer:
-        """See Decider."""
+        """See ExtenderBackend."""
         term = self.term
         if term is None:
             return FilterAnswer([], {}, {}, self._no_term())
         try:
             return term.brain.filter(pod, nodes)
         except Exception as error:  # after any error the pod must be tried again by a sound core
-            self._begin_anew(term, Broken(Change("Pod", pod, pod), error))
+            self._end_broken_term(term, Broken(Change("Pod", pod, pod), error))
             return FilterAnswer([], {}, {}, f"the scheduler starts anew: {error}")
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
-        """See Decider."""
+        """See ExtenderBackend."""
         return self.term.brain.prioritize(pod, nodes) if self.term is not None else []
 
     def preempt(self, pod: Pod, victims: Victims) -> Victims:
-        """See Decider."""
+        """See ExtenderBackend."""
         return self.term.brain.preempt(pod, victims) if self.term is not None else {}
 
     # -- changes --------------------------------------------------------------------------------
@@ -137,10 +137,10 @@ class BrainProcess:
         try:
             term.brain.hear(change)
         except Exception as error:  # the fact is lost, so the state built on it cannot be trusted
-            self._begin_anew(term, error if isinstance(error, Broken) else Broken(change, error))
+            self._end_broken_term(term, error if isinstance(error, Broken) else Broken(change, error))
         self._changed.set()
 
-    def _begin_anew(self, term: Leadership, broken: Broken) -> None:
+    def _end_broken_term(self, term: Leadership, broken: Broken) -> None:
         """End a term whose brain has broken. Nothing is told to the broken brain, or asked of it, from here on."""
         self.term, self._taking_over = None, time.monotonic()
         term.broken.set_result(broken)
@@ -181,16 +181,16 @@ class BrainProcess:
         """One term, until cancelled. Raises the error that breaks the term."""
         # The loops start only once all objects are told: before, a decision would be made on half a cluster.
         term = await self._take_over(use_snapshot=use_snapshot)
-        loops: list[Callable[[Leadership], Coroutine[Any, Any, None]]] = [self._cycles, self._minutes, self._save]
+        loops: list[Callable[[Leadership], Coroutine[Any, Any, None]]] = [self._cycles, self._every_second, self._save]
         try:
             async with asyncio.TaskGroup() as group:
                 for loop in loops:
                     group.create_task(loop(term))
                 for part in (
                     term.releases,
-                    term.conditions,
-                    StatusWriter(term.brain, term.conditions),
-                    QueueFigures(term.brain, term.conditions),
+                    term.reports,
+                    StatusWriter(term.brain, term.reports),
+                    QueueFigures(term.brain, term.reports),
                 ):
                     group.create_task(part.run())
                 group.create_task(rehearse_all(term.brain))
@@ -202,14 +202,14 @@ class BrainProcess:
 
     def _begin(self, term: Leadership) -> None:
         self.term, self._taking_over = term, None
-        self.turns.begin("cycles", "minutes")
+        self.watchdog.begin("cycles", "minutes")
         self._changed.set()
         metrics.LEADER.set(1)
 
     def _end(self, term: Leadership) -> None:
         """Nothing of the term is written after this call."""
         self.term = None
-        self.turns.end()
+        self.watchdog.end()
         metrics.LEADER.set(0)
         show_figures({})
         term.events.close()
@@ -229,7 +229,7 @@ class BrainProcess:
                 events.discard()
                 raise
         try:
-            term = self._told(scheduler, saved, events)
+            term = self._new_leadership(scheduler, saved, events)
         except BaseException:
             events.close()  # the log names the fact
             raise
@@ -240,9 +240,9 @@ class BrainProcess:
         log.info("leads", jobs=len(state.jobs), nodes=len(state.nodes), restored=saved is not None)
         return term
 
-    def _told(self, scheduler: Scheduler, saved: Saved | None, events: EventLog) -> Leadership:
+    def _new_leadership(self, scheduler: Scheduler, saved: BrainSnapshot | None, events: EventLog) -> Leadership:
         """The term whose brain has been told of all objects. No change may come in between."""
-        releases = Releases(self.client, concurrency=self.config.releases.concurrency)
+        releases = ReleaseWriter(self.client, concurrency=self.config.releases.concurrency)
         brain = Brain(
             scheduler,
             self.cache,
@@ -255,7 +255,7 @@ class BrainProcess:
         )
         past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
         take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)
-        conditions = Conditions(self.client, per_second=self.config.conditions.per_second, identity=self.identity)
+        conditions = ReportWriter(self.client, per_second=self.config.conditions.per_second, identity=self.identity)
         return Leadership(brain, events, releases, conditions, asyncio.get_running_loop().create_future())
 
     async def _stored(self) -> bytes | None:
@@ -275,7 +275,7 @@ class BrainProcess:
         The watch may lag behind the snapshot, whose leader heard more: taken for gone, the job would be given up.
         """
         key, _, uid = job.rpartition(".")
-        while not any(_is(objects.get(key), uid) for objects in (self.cache.dagjobs, self.cache.pods)):
+        while not any(_has_uid(objects.get(key), uid) for objects in (self.cache.dagjobs, self.cache.pods)):
             if not await self._is_to_come(key, uid):
                 return
             await asyncio.sleep(LAG_S)
@@ -298,14 +298,14 @@ class BrainProcess:
             return True
         return False
 
-    def _scheduler(self, data: bytes | None) -> tuple[Scheduler, Saved | None, EventLog]:
+    def _scheduler(self, data: bytes | None) -> tuple[Scheduler, BrainSnapshot | None, EventLog]:
         """The scheduler from a snapshot of this configuration, otherwise a fresh scheduler."""
         storage = self.config.storage
         events = EventLog(Path(storage.dir) / "log", storage.log, wall_ms(), max_bytes=storage.max_log_bytes)
         wanted = scheduler_config(self.config)
         if data is not None:
             try:
-                saved = msgspec.msgpack.decode(data, type=Saved)
+                saved = msgspec.msgpack.decode(data, type=BrainSnapshot)
                 scheduler = Scheduler.restore(saved.core, log=events.log)
                 # Other settings decide otherwise, so a snapshot of theirs is of no use.
                 if scheduler.config == wanted:
@@ -331,18 +331,18 @@ class BrainProcess:
             # Cleared before the cycle: a change told meanwhile asks for the next.
             self._changed.clear()
             term.brain.cycle()
-            self.turns.turned("cycles")
-            pause_ms = term.brain.decisions.pause_ms()
+            self.watchdog.note_turn("cycles")
+            pause_ms = term.brain.driver.pause_ms()
             pause_s = None if pause_ms is None else pause_ms / 1000
 
-    async def _minutes(self, term: Leadership) -> None:
+    async def _every_second(self, term: Leadership) -> None:
         """Once a second: time-outs, the log, figures."""
         while True:
             await asyncio.sleep(1)
             term.brain.expire()
             term.events.flush()
             self._measure(term.brain)
-            self.turns.turned("minutes")
+            self.watchdog.note_turn("minutes")
             self._changed.set()
 
     def _measure(self, brain: Brain) -> None:
@@ -389,7 +389,7 @@ class BrainProcess:
         """Until cancelled: watch, lead in turn, serve."""
         port = self.config.extender
         verbs = Extender(self, budget_s=port.budget_s).app()
-        probes = management(self.not_ready, self.turns.stuck)
+        probes = management(self.not_ready, self.watchdog.stuck)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.cache.run())
@@ -408,7 +408,7 @@ class BrainProcess:
         await self.lease.run(self.gained, self.lost)
 
 
-def _is(item: Stored | None, uid: str) -> bool:
+def _has_uid(item: Stored | None, uid: str) -> bool:
     return item is not None and item.metadata.uid.startswith(uid)
 
 

@@ -31,4 +31,4 @@ async def rehearse_once(brain: Brain) -> None:
         # A rehearsal plays a whole job many times: on the event loop no call would be answered in time.
         courses, table = await asyncio.to_thread(rehearse, script)
         if job in brain.scheduler.state.jobs:
-            brain.decisions.tell(Rehearsed(brain.decisions.now(), job, courses, table))
+            brain.driver.tell(Rehearsed(brain.driver.now(), job, courses, table))

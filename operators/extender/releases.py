@@ -134,7 +134,7 @@ class _Write(Protocol):
         """The answer is final, and no."""
 
 
-class Releases:
+class ReleaseWriter:
     """All writes of the brain to let pods start.
 
     `concurrency` writes are on their way at once; `settled` hears once per release how the release has ended; `window`
@@ -152,7 +152,7 @@ class Releases:
     ) -> None:
         self._client, self._concurrency, self._settled = client, concurrency, settled
         self._window = window if window is not None else Window(time.monotonic)
-        self._held: deque[Sequence[_Release]] = deque()  # for want of room in the window; a gang goes as one
+        self._waiting: deque[Sequence[_Release]] = deque()  # for want of room in the window; a gang goes as one
         self._queue: asyncio.Queue[_Write] = asyncio.Queue()
         self._pods: dict[str, _Release] = {}
         self._plans: dict[str, _Plan] = {}
@@ -175,7 +175,7 @@ class Releases:
         release = self._pods.get(pod.metadata.uid)
         if release is None:
             release = self._enter(pod)
-            self._hold([release])
+            self._await_window([release])
         release.node = node
 
     def waited_ms(self, uid: str) -> int | None:
@@ -186,23 +186,23 @@ class Releases:
     def bound(self, uid: str) -> None:
         """The pod was seen bound, so another pod may go."""
         self._window.bound(uid)
-        self._let_go()
+        self._fill_window()
 
-    def given_up(self, uid: str) -> None:
+    def stop_waiting(self, uid: str) -> None:
         """The pod is not going to be bound soon and holds up nobody."""
         if uid not in self._pods:
             self._window.drop(uid)
-            self._let_go()
+            self._fill_window()
 
-    def _hold(self, releases: Sequence[_Release]) -> None:
-        self._held.append(releases)
-        self._let_go()
+    def _await_window(self, releases: Sequence[_Release]) -> None:
+        self._waiting.append(releases)
+        self._fill_window()
 
-    def _let_go(self) -> None:
+    def _fill_window(self) -> None:
         """Fill the window. A gang goes whole, however large: half a gang would wait for the rest."""
-        while self._held and self._window.is_open:
+        while self._waiting and self._window.is_open:
             # The window counts each pod from here on, before the API server has answered.
-            for release in self._held.popleft():
+            for release in self._waiting.popleft():
                 self._window.sent(release.uid)
                 self._queue.put_nowait(release)
 
@@ -277,7 +277,7 @@ class Releases:
     def _planned(self, waiting: Sequence[_Release], error: ApiError | None) -> None:
         """A gang's plan is stored, and the members go; or the plan is refused, and no member does."""
         if error is None:
-            self._hold(waiting)
+            self._await_window(waiting)
         else:
             outcome = Outcome.GONE if is_gone(error) else Outcome.REFUSED
             for release in waiting:
@@ -287,7 +287,7 @@ class Releases:
         self._pods.pop(release.uid, None)
         if outcome is not Outcome.OK or len(release.pod.spec.schedulingGates) > 1:  # somebody else's gate is shut
             self._window.drop(release.uid)
-            self._let_go()
+            self._fill_window()
         elif release.uid in self._window:  # the watch may have told of its binding before
             self._window.sent(release.uid)
         for gang in release.gangs:

@@ -14,10 +14,10 @@ import msgspec
 
 from operators.client import stamp
 from operators.extender.brain import Brain
-from operators.extender.conditions import Conditions
 from operators.extender.intake import Aside
 from operators.extender.jobs import JobEntry
 from operators.extender.ledger import Task
+from operators.extender.reports import ReportWriter
 from schedulers.core.abilities import Plans, Rehearses, TellsTurn, ability
 from schedulers.core.model import Job
 from schedulers.core.policy import Planned, Promise
@@ -34,7 +34,7 @@ _AGAIN_S: Final = 15.0
 _PODS_WITH_EVENTS: Final = 3
 
 
-class Why(msgspec.Struct, frozen=True):
+class WaitReport(msgspec.Struct, frozen=True):
     """Why a job waits, in one sentence with numbers: reason, blocking resource, place in the queue, share.
 
     Place and share are given only where they tell something: others wait there too, the job holds something.
@@ -47,16 +47,16 @@ class Why(msgspec.Struct, frozen=True):
     """1 is served first of its queue; None for a job waiting for its own stages or pods."""
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """A job's place among the waiting jobs of its queue."""
 
     number: int
-    of: int
-    is_kept: bool
+    queue_length: int
+    is_by_policy: bool
     """True: by the policy's own order; False: by submission."""
 
 
-Places = dict[str, Place]
+Places = dict[str, QueuePlace]
 
 
 class StatusWriter:
@@ -65,12 +65,12 @@ class StatusWriter:
     Reports left on pods and DagJobs by an earlier leader are taken over: they have to end, too.
     """
 
-    def __init__(self, brain: Brain, conditions: Conditions) -> None:
-        self._brain, self._conditions = brain, conditions
+    def __init__(self, brain: Brain, reports: ReportWriter) -> None:
+        self._brain, self._reports = brain, reports
         self._jobs: dict[str, str] = {}  # with a reason now: job -> uid of its object
         self._pods: dict[str, str] = {}  # with a reason: uid -> key
         self._asides: dict[str, Aside] = {}  # reported to their owners, by uid
-        self._again: dict[str, None] = {}  # jobs to look at when there is no news
+        self._recheck: dict[str, None] = {}  # jobs to look at when there is no news
         self._all_at = time.monotonic()
         for pod in brain.cache.pods.values():
             if pod.waiting is not None and pod.waiting.status == "True":
@@ -80,7 +80,7 @@ class StatusWriter:
             if dagjob.status.reason and entry is not None:
                 self._jobs[entry.id] = entry.owner
             elif dagjob.status.reason:
-                self._conditions.report_dagjob(dagjob.key, uid=dagjob.metadata.uid)
+                self._reports.report_dagjob(dagjob.key, uid=dagjob.metadata.uid)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -93,73 +93,73 @@ class StatusWriter:
         jobs, state = self._brain.jobs, self._brain.scheduler.state
         if time.monotonic() - self._all_at > _AGAIN_S:
             self._all_at = time.monotonic()
-            self._again.update(dict.fromkeys(state.waiting))
+            self._recheck.update(dict.fromkeys(state.waiting))
             for aside in self._asides.values():
-                self._tell_pods_of(aside)
+                self._report_pods_of(aside)
         # A wait's end is news too, though no decision tells of the end.
-        jobs.stirred.update((job, None) for job in self._jobs if self._is_over(job))
-        if jobs.stirred or self._again:
+        jobs.to_report.update((job, None) for job in self._jobs if self._is_over(job))
+        if jobs.to_report or self._recheck:
             began, places = time.perf_counter(), places_of(self._brain)
             # News first, but never the whole budget: jobs without news would starve behind a busy queue.
-            self._look_at(jobs.stirred, places, began + 0.75 * _BUDGET_S)
-            self._look_at(self._again, places, began + _BUDGET_S)
+            self._report_jobs(jobs.to_report, places, began + 0.75 * _BUDGET_S)
+            self._report_jobs(self._recheck, places, began + _BUDGET_S)
         self._report_asides()
-        self._take_back()
+        self._report_released()
         self._report_plans()
 
     def _report_asides(self) -> None:
         """Objects set aside since the last round, and objects let in since."""
-        intake, cache = self._brain.facts.intake, self._brain.cache
-        for uid in intake.news:
+        intake, cache = self._brain.translator.intake, self._brain.cache
+        for uid in intake.to_report:
             aside = intake.aside.get(uid)
             told = self._asides.pop(uid, None)
             if aside is None:
                 entry = self._brain.jobs.of_owner(uid)
                 if entry is not None:  # let in: waits as others do from here on, or starts
                     self._jobs[entry.id] = entry.owner
-                    self._brain.jobs.stirred[entry.id] = None
+                    self._brain.jobs.to_report[entry.id] = None
                 elif told is not None and told.kind == "DagJob" and told.meta.key in cache.dagjobs:
-                    self._conditions.report_dagjob(told.meta.key, uid=uid)
+                    self._reports.report_dagjob(told.meta.key, uid=uid)
                 continue
             self._asides[uid] = aside
             if aside.kind == "DagJob":
-                self._conditions.report_dagjob(aside.meta.key, uid=uid, reason=aside.reason, message=aside.message)
-                self._tell_pods_of(aside)
+                self._reports.report_dagjob(aside.meta.key, uid=uid, reason=aside.reason, message=aside.message)
+                self._report_pods_of(aside)
             elif aside.kind == "Pod" and (pod := cache.pods.get(aside.meta.key)) is not None:
                 self._pods[uid] = pod.key
-                self._conditions.report_pod(pod, aside.reason, aside.message)
+                self._reports.report_pod(pod, aside.reason, aside.message)
             if aside.kind in ("DagJob", "Pod"):
-                self._conditions.report_event(aside.kind, aside.meta, aside.reason, aside.message)
-        intake.news.clear()
+                self._reports.report_event(aside.kind, aside.meta, aside.reason, aside.message)
+        intake.to_report.clear()
 
-    def _tell_pods_of(self, aside: Aside) -> None:
+    def _report_pods_of(self, aside: Aside) -> None:
         """The pods of a DagJob set aside wait for the same reason."""
-        self._tell_pods(enumerate(self._brain.facts.pods_kept_back(aside.meta.uid)), aside, with_events=True)
+        self._report_pods(enumerate(self._brain.translator.pods_kept_back(aside.meta.uid)), aside, with_events=True)
 
-    def _tell_pods(self, keys: Iterable[tuple[int, str]], wait: Aside | Why, *, with_events: bool) -> None:
+    def _report_pods(self, keys: Iterable[tuple[int, str]], wait: Aside | WaitReport, *, with_events: bool) -> None:
         for number, key in keys:
             pod = self._brain.cache.pods.get(key)
             if pod is not None and not pod.is_terminal:
                 self._pods[pod.metadata.uid] = key
-                self._conditions.report_pod(pod, wait.reason, wait.message)
+                self._reports.report_pod(pod, wait.reason, wait.message)
                 if with_events and number < _PODS_WITH_EVENTS:
-                    self._conditions.report_event("Pod", pod.metadata, wait.reason, wait.message)
+                    self._reports.report_event("Pod", pod.metadata, wait.reason, wait.message)
 
     def _is_over(self, job: str) -> bool:
         """Whether nothing of the job waits any more."""
         live = self._brain.scheduler.state.jobs.get(job)
         return live is None or live.hold is None or live.cancelled
 
-    def _look_at(self, jobs: dict[str, None], places: Places, until: float) -> None:
+    def _report_jobs(self, jobs: dict[str, None], places: Places, until: float) -> None:
         while jobs and time.perf_counter() < until:
             job = next(iter(jobs))
             del jobs[job]
-            self._again.pop(job, None)
+            self._recheck.pop(job, None)
             entry = self._brain.jobs.get(job)
             if entry is not None:
                 self._report(entry, places)
             elif job in self._jobs:
-                self._conditions.forget_dagjob(self._jobs.pop(job))
+                self._reports.forget_dagjob(self._jobs.pop(job))
 
     def _report_plans(self) -> None:
         """Plans and promises made since the last round."""
@@ -168,44 +168,44 @@ class StatusWriter:
         for job, planned in plans.new_plans().items() if plans is not None else ():
             entry = self._brain.jobs.get(job)
             if entry is not None and not entry.plain:
-                self._conditions.report_plan(entry.key, uid=entry.owner, plan=shown(entry.job, planned))
+                self._reports.report_plan(entry.key, uid=entry.owner, plan=plan_status(entry.job, planned))
 
         for job, promise in rehearses.new_promises().items() if rehearses is not None else ():
             entry = self._brain.jobs.get(job)
             if entry is not None and not entry.plain:
-                self._conditions.report_promise(entry.key, uid=entry.owner, promise=said(promise))
+                self._reports.report_promise(entry.key, uid=entry.owner, promise=promise_status(promise))
 
-    def _take_back(self) -> None:
+    def _report_released(self) -> None:
         """Pods reported to wait, and released, ended or gone since."""
         for uid, key in list(self._pods.items()):
             pod, known = self._brain.cache.pods.get(key), self._brain.ledger.pods.get(uid)
             if pod is None or pod.metadata.uid != uid:
-                self._conditions.forget_pod(uid)
+                self._reports.forget_pod(uid)
             elif pod.is_terminal or pod.spec.nodeName:
-                self._conditions.report_released(pod, pod.spec.nodeName or None)
+                self._reports.report_released(pod, pod.spec.nodeName or None)
             elif known is not None and known.container is not None and not pod.is_gated:
-                self._conditions.report_released(pod, pod.narrowed_to)
+                self._reports.report_released(pod, pod.narrowed_to)
             else:
                 continue
             del self._pods[uid]
 
     def _report(self, entry: JobEntry, places: Places) -> None:
-        waits = why(self._brain, entry, places)
+        waits = wait_report(self._brain, entry, places)
         if waits is None and self._jobs.pop(entry.id, None) is None:
             return
         if not entry.plain:
             job = self._brain.scheduler.state.jobs.get(entry.id)
             said = msgspec.structs.asdict(waits) if waits is not None else {}
             estimate_s = job.size_ms / 1000 if job is not None and job.size_ms is not None else None
-            self._conditions.report_dagjob(entry.key, uid=entry.owner, **said, estimate_s=estimate_s)
+            self._reports.report_dagjob(entry.key, uid=entry.owner, **said, estimate_s=estimate_s)
         if waits is None:
             return
         self._jobs[entry.id] = entry.owner
         dagjob = self._brain.cache.dagjobs.get(entry.key) if not entry.plain else None
-        is_told = waits.reason not in _TOLD_OTHERWISE
+        is_told = waits.reason not in _REPORTED_BY_CONTROLLERS
         if dagjob is not None and is_told:
-            self._conditions.report_event("DagJob", dagjob.metadata, waits.reason, waits.message)
-        self._tell_pods(waiting_pods(self._brain, entry), waits, with_events=is_told)
+            self._reports.report_event("DagJob", dagjob.metadata, waits.reason, waits.message)
+        self._report_pods(waiting_pods(self._brain, entry), waits, with_events=is_told)
 
 
 def places_of(brain: Brain) -> Places:
@@ -215,7 +215,7 @@ def places_of(brain: Brain) -> Places:
     tells = ability(scheduler.policy, TellsTurn)
     line = None if tells is None else tells.line(scheduler.view)
     # A job set back is not open for the moment, and waits at its place as before.
-    back = [name for name in dict.fromkeys(brain.decisions.setbacks.jobs(brain.decisions.now())) if name in state.jobs]
+    back = [name for name in dict.fromkeys(brain.driver.backoffs.jobs(brain.driver.now())) if name in state.jobs]
     if line is None:
         found = sorted({*state.waiting, *back}, key=lambda name: state.jobs[name].seq)
     else:
@@ -226,13 +226,13 @@ def places_of(brain: Brain) -> Places:
     for name in found:
         queues.setdefault(state.jobs[name].spec.queue, []).append(name)
     return {
-        name: Place(number, len(queue), line is not None)
+        name: QueuePlace(number, len(queue), line is not None)
         for queue in queues.values()
         for number, name in enumerate(queue, 1)
     }
 
 
-def why(brain: Brain, entry: JobEntry, places: Places | None = None) -> Why | None:
+def wait_report(brain: Brain, entry: JobEntry, places: Places | None = None) -> WaitReport | None:
     """Why the job waits; None: nothing does. O(stages x nodes): not for the hot path. `places`: from `places_of`."""
     scheduler, state = brain.scheduler, brain.scheduler.state
     job = state.jobs.get(entry.id)
@@ -242,24 +242,24 @@ def why(brain: Brain, entry: JobEntry, places: Places | None = None) -> Why | No
     if not reasons:
         return None
     first = reasons[0]
-    reason, parts = camel_case(first.reason), [entry.worded(first.sentence)]
-    now = brain.decisions.now()
-    setback = next(brain.decisions.setbacks.of(entry.id, now), None)
+    reason, parts = camel_case(first.reason), [entry.in_owners_words(first.sentence)]
+    now = brain.driver.now()
+    backoff = next(brain.driver.backoffs.of(entry.id, now), None)
     dagjob = brain.cache.dagjobs.get(entry.key) if not entry.plain else None
     place = (places if places is not None else places_of(brain)).get(job.id)
-    if setback is not None:
-        again = f"try {setback.rounds + 1} comes in {setback.wait_ms // 1000} s or sooner"
-        reason, parts = PODS_UNPLACED, [setback.why, again]
+    if backoff is not None:
+        again = f"try {backoff.rounds + 1} comes in {backoff.wait_ms // 1000} s or sooner"
+        reason, parts = PODS_UNPLACED, [backoff.why, again]
     elif first.reason is Reason.WAITS_FOR_ASK and dagjob is not None and dagjob.refused is not None:
         reason, parts = PODS_REFUSED, [f"its pods cannot be made: {dagjob.refused}"]
-    elif first.reason is Reason.NO_NODES and brain.facts.reserved and brain.cache.nodes:
+    elif first.reason is Reason.NO_NODES and brain.translator.reserved and brain.cache.nodes:
         parts = [_none_reserved(len(brain.cache.nodes))]
-    if place is not None and place.of > 1:
-        by = "" if place.is_kept else " by submission"
-        parts.append(f"number {place.number} of {place.of} waiting in queue {job.spec.queue}{by}")
+    if place is not None and place.queue_length > 1:
+        by = "" if place.is_by_policy else " by submission"
+        parts.append(f"number {place.number} of {place.queue_length} waiting in queue {job.spec.queue}{by}")
     if job.running:
         parts.append(f"holds {100 * state.share(job):.1f} % of the cluster (dominant share)")
-    return Why(reason, "; ".join(parts), place.number if place is not None else None)
+    return WaitReport(reason, "; ".join(parts), place.number if place is not None else None)
 
 
 def _none_reserved(nodes: int) -> str:
@@ -274,7 +274,9 @@ def camel_case(reason: Reason) -> str:
 
 
 #: Waits for the job's own pods and stages: the controllers write Events of such waits, and most last a moment.
-_TOLD_OTHERWISE: Final = frozenset((*map(camel_case, (Reason.WAITS_FOR_ASK, Reason.WAITS_FOR_STAGE)), PODS_REFUSED))
+_REPORTED_BY_CONTROLLERS: Final = frozenset(
+    (*map(camel_case, (Reason.WAITS_FOR_ASK, Reason.WAITS_FOR_STAGE)), PODS_REFUSED)
+)
 
 
 def waiting_pods(brain: Brain, entry: JobEntry) -> Iterator[tuple[int, str]]:
@@ -293,7 +295,7 @@ def waiting_pods(brain: Brain, entry: JobEntry) -> Iterator[tuple[int, str]]:
                 number += 1
 
 
-def shown(job: Job, planned: Planned) -> PlanStatus:
+def plan_status(job: Job, planned: Planned) -> PlanStatus:
     """A plan as `status.plan` of a DagJob; times in seconds."""
     return PlanStatus(
         machines=planned.machines,
@@ -304,7 +306,7 @@ def shown(job: Job, planned: Planned) -> PlanStatus:
     )
 
 
-def said(promise: Promise) -> PromiseStatus:
+def promise_status(promise: Promise) -> PromiseStatus:
     """A promise as `status.promise` of a DagJob; dates stand before the times unless all are on one day."""
     finish, deadline, made = (stamp(at) for at in (promise.finish, promise.deadline, promise.made))
     same_day = finish[:10] == deadline[:10] == made[:10]

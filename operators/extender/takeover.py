@@ -41,20 +41,20 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
     `pods` has the uid of the pod by container, from the snapshot (empty: there was none); `history` is the predictor's
     start without a snapshot.
     """
-    brain.decisions.tell(LeaderStarted(brain.decisions.now(), identity))
+    brain.driver.tell(LeaderStarted(brain.driver.now(), identity))
     _nodes(brain)
     for queue in sorted(brain.cache.queues.values(), key=lambda queue: queue.metadata.name):
-        brain.facts.hear(Change("Queue", None, queue))
+        brain.translator.hear(Change("Queue", None, queue))
     for name in [name for name in brain.scheduler.state.queues if name not in brain.cache.queues]:
-        brain.facts.lose_queue(name)
+        brain.translator.lose_queue(name)
     if history:
-        brain.decisions.tell(HistoryPrimed(brain.decisions.now(), tuple(history)))
+        brain.driver.tell(HistoryPrimed(brain.driver.now(), tuple(history)))
     # Before the pods: each pod is then compared with the use noted of it.
-    brain.facts.know_foreign()
+    brain.translator.know_foreign()
     _jobs(brain)
     # Before the pods are heard: a pod with a container is then known as placed, not as new.
     _containers(brain, pods)
-    hear = brain.facts.hear
+    hear = brain.translator.hear
     facts: list[_Fact] = [
         (_order(brain, pod), partial(hear, Change("Pod", None, pod))) for pod in brain.cache.pods.values()
     ]
@@ -64,20 +64,20 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
     for dagjob in _in_order(brain):
         entry = brain.jobs.of_owner(dagjob.metadata.uid)
         if entry is not None and dagjob.is_over:
-            brain.facts.cancel(entry.id)  # tasks without an end by now never get one
+            brain.translator.cancel(entry.id)  # tasks without an end by now never get one
     # Jobs finished in an earlier term are in the history already.
     for entry in brain.jobs:
         entry.done = entry.id not in brain.scheduler.state.jobs
     for dagjob in _in_order(brain):
         _finish_gangs(brain, dagjob)
-    brain.facts.taking_over = False
+    brain.translator.taking_over = False
 
 
 def _nodes(brain: Brain) -> None:
     for name in sorted(brain.cache.nodes):
-        brain.facts.hear(Change("Node", None, brain.cache.nodes[name]))
+        brain.translator.hear(Change("Node", None, brain.cache.nodes[name]))
     for name in [name for name in brain.scheduler.state.nodes if name not in brain.cache.nodes]:
-        brain.facts.lose_node(name)
+        brain.translator.lose_node(name)
 
 
 def _in_order(brain: Brain) -> list[DagJob]:
@@ -87,20 +87,20 @@ def _in_order(brain: Brain) -> list[DagJob]:
 def _jobs(brain: Brain) -> None:
     """New jobs in the order of creation; jobs gone meanwhile are cancelled."""
     for dagjob in _in_order(brain):
-        brain.facts.hear(Change("DagJob", None, dagjob))
+        brain.translator.hear(Change("DagJob", None, dagjob))
         if brain.jobs.of_owner(dagjob.metadata.uid) is None:
             _enter_if_known(brain, dagjob)
     known = {entry.id for entry in brain.jobs} | {plain_id(pod) for pod in brain.cache.pods.values()}
     for job in [job for job in brain.scheduler.state.jobs if job not in known]:
-        brain.decisions.tell(JobCancelled(brain.decisions.now(), job))
+        brain.driver.tell(JobCancelled(brain.driver.now(), job))
 
 
 def _enter_if_known(brain: Brain, dagjob: DagJob) -> None:
     """A job ended while nobody led: the core still holds room for its pods, whose end is to be heard."""
-    if dagjob.metadata.uid in brain.facts.intake.aside:
+    if dagjob.metadata.uid in brain.translator.intake.aside:
         return
     with contextlib.suppress(InvalidJob):  # ended, and malformed for this version
-        entry = brain.jobs.make(dagjob, brain.resources, brain.decisions.now())
+        entry = brain.jobs.make(dagjob, brain.resources, brain.driver.now())
         if entry.id in brain.scheduler.state.jobs:
             brain.jobs.add(entry)
 
@@ -116,7 +116,7 @@ def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
             continue
         pod = by_uid.get(uid)
         if pod is None:
-            brain.decisions.end(container.id)
+            brain.driver.end(container.id)
         elif not (pod.is_gated and container.status == GRANTED):
             # A granted pod still gated is left out: its release was perhaps never sent, and is made anew.
             brain.ledger.put(uid, pod.key, task, pod.attempt)
@@ -132,7 +132,7 @@ def _remembered(brain: Brain) -> Iterator[_Fact]:
             stage = entry.stage(status.name)
             if stage is not None and status.completedIndexes:
                 done = sorted(read_indexes(status.completedIndexes, entry.job.stages[stage].tasks))
-                yield (entry.key, stage, math.inf, ""), partial(brain.facts.pods.hear_done, entry, stage, done)
+                yield (entry.key, stage, math.inf, ""), partial(brain.translator.pods.hear_done, entry, stage, done)
 
 
 def _order(brain: Brain, pod: Pod) -> _Order:
@@ -160,9 +160,9 @@ def _finish_gangs(brain: Brain, dagjob: DagJob) -> None:
     for index, stage in enumerate(entry.job.stages):
         plan = plans.get(stage.name)
         # A stage waiting as a whole has not begun, so its old plan binds nobody.
-        if plan is None or not stage.gang or job.waits_whole(job.stages[index]):
+        if plan is None or not stage.gang or job.is_waiting_gang(job.stages[index]):
             continue
         for index_text, node in sorted(plan.items()):
             number = whole_number(index_text)
             if number is not None and number < stage.tasks:  # any other index is nobody's task
-                brain.decisions.place_as_planned(Task(entry.id, index, number), node)
+                brain.driver.place_as_planned(Task(entry.id, index, number), node)

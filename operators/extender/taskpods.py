@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from operators.extender.decisions import Decisions
+from operators.extender.driver import CoreDriver
 from operators.extender.jobs import JobEntry
 from operators.extender.ledger import Task, runtime_ms
 from schedulers.core.events import ContainerStarted, JobChanged, TaskFound
@@ -22,29 +22,29 @@ FAILED: Final = 1
 
 
 class TaskPods:
-    """Tells the core how the containers behind the pods fare. `remember` is explained in `Facts`."""
+    """Tells the core how the containers behind the pods fare. `remember` is explained in `ChangeTranslator`."""
 
-    def __init__(self, decisions: Decisions, remember: Callable[[PastJob, str], None]) -> None:
-        self.scheduler, self.ledger = decisions.scheduler, decisions.ledger
-        self.tell, self.now = decisions.tell, decisions.now
-        self._decisions, self._remember_job = decisions, remember
+    def __init__(self, driver: CoreDriver, remember: Callable[[PastJob, str], None]) -> None:
+        self.scheduler, self.ledger = driver.scheduler, driver.ledger
+        self.tell, self.now = driver.tell, driver.now
+        self._driver, self._remember_job = driver, remember
 
     def hear(self, entry: JobEntry, task: Task, pod: Pod, *, gone: bool) -> None:
         """The pod of a task was made, changed, or is gone."""
         uid = pod.metadata.uid
         # The window first: room for another release does not depend on what the core makes of this pod.
         if gone or pod.is_terminal or pod.verdict is not None:
-            self._decisions.outbox.given_up(uid)
+            self._driver.releases.stop_waiting(uid)
         elif pod.spec.nodeName:
-            self._decisions.outbox.bound(uid)
+            self._driver.releases.bound(uid)
         if gone:
             # The last state may be the first news of the end: a pod can end and go between two events.
             if pod.is_terminal and uid in self.ledger.pods:
                 self._pod_ended(entry, task, pod)
-            placed = self._decisions.container_of(uid)
+            placed = self._driver.container_of(uid)
             self.lose(uid)
             if placed is not None and pod.verdict is not None:
-                self._decisions.set_back(task, placed.granted, f"pod {pod.metadata.name}: {pod.verdict}")
+                self._driver.back_off(task, placed.granted, f"pod {pod.metadata.name}: {pod.verdict}")
             return
         self.ledger.put(uid, pod.key, task, pod.attempt)
         self.ask(entry, task, pod)
@@ -61,32 +61,32 @@ class TaskPods:
 
     def ask(self, entry: JobEntry, task: Task, pod: Pod) -> None:
         """A stage may start once all its pods are there (or, after a change of leaders, if any of them has started)."""
-        if task.stage in entry.asked:
+        if task.stage in entry.asked_stages:
             return
         # Not before all pods are there: a gang asked for with half its pods could not start as a whole.
-        if entry.saw(task.stage, task.number) or not pod.is_gated:
+        if entry.note_pod(task.stage, task.number) or not pod.is_gated:
             self._open(entry, task.stage)
 
     def _open(self, entry: JobEntry, stage: int) -> None:
-        if stage not in entry.asked:
-            entry.ask(stage)
+        if stage not in entry.asked_stages:
+            entry.note_asked(stage)
             if not entry.plain:
                 self.tell(JobChanged(self.now(), entry.id, (stage,)))
 
     def _pod_waits(self, task: Task, pod: Pod) -> None:
-        container = self.ledger.awaiting(task)
+        container = self.ledger.container_without_pod(task)
         if container is not None and not pod.metadata.deletionTimestamp and self.ledger.is_current(pod.metadata.uid):
             self.ledger.assign(container, pod.metadata.uid)
-            self._decisions.release(pod, self.scheduler.state.containers[container].node)
+            self._driver.release(pod, self.scheduler.state.containers[container].node)
 
     def _pod_narrowed(self, task: Task, pod: Pod, node: str) -> None:
         """Narrowing is one-way: the node in the pod holds, whoever decided on the node."""
-        container = self._decisions.container_of(pod.metadata.uid)
+        container = self._driver.container_of(pod.metadata.uid)
         if container is not None and container.node != node:
-            self._decisions.end(container.id)
+            self._driver.end(container.id)
             container = None
         if container is None:
-            self._decisions.adopt(task, pod, node)
+            self._driver.adopt(task, pod, node)
 
     def _pod_unbound(self, task: Task, pod: Pod) -> None:
         """kube-scheduler chooses the node, and may know why there is none: then nothing is kept for the pod.
@@ -94,28 +94,28 @@ class TaskPods:
         A verdict is told once; a verdict on room given later is read from the silence (see `expire`).
         """
         known, verdict = self.ledger.pods[pod.metadata.uid], pod.verdict
-        container, is_news = self._decisions.container(known.container), verdict != known.verdict
+        container, is_news = self._driver.container(known.container), verdict != known.verdict
         known.verdict = verdict
         if container is not None and verdict is not None and is_news:
-            self._decisions.give_up(container.id)
-            self._decisions.set_back(task, container.granted, f"pod {pod.metadata.name}: {verdict}")
+            self._driver.give_up(container.id)
+            self._driver.back_off(task, container.granted, f"pod {pod.metadata.name}: {verdict}")
 
     def _pod_bound(self, task: Task, pod: Pod) -> None:
         known = self.ledger.pods[pod.metadata.uid]
-        container = self._decisions.container(known.container)
+        container = self._driver.container(known.container)
         if container is not None and container.node != pod.spec.nodeName:
             log.warning(
                 "a pod is on another node than decided", pod=pod.key, node=pod.spec.nodeName, not_on=container.node
             )
-            self._decisions.end(container.id)
+            self._driver.end(container.id)
             container = None
         if container is None:
-            container = self._decisions.adopt(task, pod, pod.spec.nodeName)
+            container = self._driver.adopt(task, pod, pod.spec.nodeName)
         if container is not None and container.status == GRANTED and pod.is_running:
             # Heard here, in ms: the object's own stamps are whole seconds.
             known.started = self.now()
             self.tell(ContainerStarted(known.started, container.id))
-            self._decisions.setbacks.over((task.job, task.stage))
+            self._driver.backoffs.clear((task.job, task.stage))
 
     def _pod_ended(self, entry: JobEntry, task: Task, pod: Pod) -> None:
         known = self.ledger.pods[pod.metadata.uid]
@@ -123,15 +123,15 @@ class TaskPods:
             return
         # An end counts once, however often the pod is heard of afterwards.
         known.ended = True
-        container, code = self._decisions.container(known.container), pod.exit_code
+        container, code = self._driver.container(known.container), pod.exit_code
         if container is None and code == 0:  # granted before its pod was known, by us or in the snapshot
-            container = self._decisions.container(self.ledger.awaiting(task))
+            container = self._driver.container(self.ledger.container_without_pod(task))
             if container is not None:
                 self.ledger.assign(container.id, pod.metadata.uid)
         runtime = runtime_ms(known.started, pod, self.now())
         work = self._at_speed_one(runtime, pod.spec.nodeName)
         if code == 0:
-            entry.ran(task.stage, work)
+            entry.note_run(task.stage, work)
         if container is None:
             if code == 0:
                 self.tell(TaskFound(self.now(), task.job, task.stage, task.number, work))
@@ -139,10 +139,10 @@ class TaskPods:
             # A short task may end before it was seen running; the core expects a start before every end.
             if container.status == GRANTED and code == 0:
                 self.tell(ContainerStarted(self.now(), container.id))
-            self._decisions.end(container.id, code if code is not None else FAILED, runtime if code == 0 else 0)
+            self._driver.end(container.id, code if code is not None else FAILED, runtime if code == 0 else 0)
             if pod.refusal is not None:
                 why = f"node {pod.spec.nodeName} refused pod {pod.metadata.name}: {pod.refusal}"
-                self._decisions.set_back(task, container.granted, why)
+                self._driver.back_off(task, container.granted, why)
         self._remember(entry)
 
     def _at_speed_one(self, runtime: int, node: str) -> int:
@@ -164,13 +164,13 @@ class TaskPods:
 
     def lose(self, uid: str) -> None:
         """A pod is gone, or over without a known owner: its room is free."""
-        container = self._decisions.container_of(uid)
+        container = self._driver.container_of(uid)
         self.ledger.drop(uid)
         if container is not None:
-            self._decisions.end(container.id)
+            self._driver.end(container.id)
 
     def _remember(self, entry: JobEntry) -> None:
         """Hand a finished job to history."""
         if not entry.done and entry.id not in self.scheduler.state.jobs and entry.all_ran:
             entry.done = True
-            self._remember_job(entry.past(self.now()), entry.job.queue)
+            self._remember_job(entry.as_past_job(self.now()), entry.job.queue)

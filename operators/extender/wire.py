@@ -34,7 +34,7 @@ class TooLarge(BadRequest):
     """A body with more names than any real call."""
 
 
-class Asked(msgspec.Struct):
+class ExtenderArgs(msgspec.Struct):
     """Arguments of filter and prioritize (`ExtenderArgs`)."""
 
     pod: Pod
@@ -44,7 +44,7 @@ class Asked(msgspec.Struct):
     """The same as whole Node objects, under `nodeCacheCapable: false`; None for a call with names only."""
 
 
-class AskedVictims(msgspec.Struct):
+class ExtenderPreemptionArgs(msgspec.Struct):
     """Arguments of preempt (`ExtenderPreemptionArgs`), from either of its two forms. A list of uids may be empty."""
 
     pod: Pod
@@ -93,7 +93,7 @@ _node = msgspec.json.Decoder(_Named)
 _victim = msgspec.json.Decoder(_Identified)
 
 
-def read_asked(body: bytes) -> Asked:
+def read_args(body: bytes) -> ExtenderArgs:
     """The body of filter or prioritize. Neither `Nodes` nor `NodeNames` means no nodes. Raises BadRequest."""
     fields = _fields(body, "the body")
     pod = _read_pod(fields)
@@ -102,34 +102,34 @@ def read_asked(body: bytes) -> Asked:
     _check_count(0 if listed is None else 1 + bytes(listed).count(b","), "NodeNames")
     names = _read(_names, listed, "NodeNames")
     if names is not None:
-        return Asked(pod, list(dict.fromkeys(names)))
+        return ExtenderArgs(pod, list(dict.fromkeys(names)))
     items = _read(_maybe, fields.get("nodes"), "Nodes")
     if items is None:
-        return Asked(pod, [])
+        return ExtenderArgs(pod, [])
     raws = _read(_raws, _folded(items).get("items"), "Nodes.items") or []
     _check_count(len(raws), "Nodes.items")
     # Only the name is decoded; the node itself stays raw bytes, to be handed back as it came.
     nodes = {_need(_node, raw, f"Nodes.items[{i}]").metadata.name: raw for i, raw in enumerate(raws)}
-    return Asked(pod, list(nodes), nodes)
+    return ExtenderArgs(pod, list(nodes), nodes)
 
 
-def read_victims(body: bytes) -> AskedVictims:
+def read_preemption_args(body: bytes) -> ExtenderPreemptionArgs:
     """The body of preempt: full pods or uids only, as `nodeCacheCapable` has it. Raises BadRequest."""
     fields = _fields(body, "the body")
     pod = _read_pod(fields)
     for key, uid_of in (("NodeNameToMetaVictims", _meta_uid), ("NodeNameToVictims", _victim_uid)):
         nodes = _read(_maybe, fields.get(key.lower()), key)
         if nodes is not None:
-            return AskedVictims(pod, _read_nodes(nodes, key, uid_of))
-    return AskedVictims(pod, {})
+            return ExtenderPreemptionArgs(pod, _read_nodes(nodes, key, uid_of))
+    return ExtenderPreemptionArgs(pod, {})
 
 
-def filter_reply(asked: Asked | None, answer: FilterAnswer) -> bytes:
-    """`ExtenderFilterResult`, in the question's form; `asked` is None for an unreadable question.
+def filter_reply(args: ExtenderArgs | None, answer: FilterAnswer) -> bytes:
+    """`ExtenderFilterResult`, in the question's form; `args` is None for an unreadable question.
 
     kube-scheduler reads `NodeNames` only if it sent names, and otherwise the `items` of `Nodes`.
     """
-    whole = asked.nodes if asked is not None else None
+    whole = args.nodes if args is not None else None
     result = {
         # Whole objects go back as they came: scoring plug-ins go on with what the extender returns.
         "Nodes": None if whole is None else {"items": [whole[name] for name in answer.nodes], "metadata": {}},

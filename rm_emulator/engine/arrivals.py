@@ -8,7 +8,7 @@ from rm_emulator.engine import containers
 from rm_emulator.engine.calendar import ARRIVE
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Master
-from rm_emulator.engine.execution import Execution, by_node
+from rm_emulator.engine.execution import Execution, node_means
 from rm_emulator.engine.profile import Engine
 from rm_emulator.workload.model import Workload
 from schedulers.core.events import Estimated, Event, HistoryPrimed, JobSubmitted, LinksSet, NodeAdded, QueueChanged
@@ -40,18 +40,18 @@ class Arrivals:
         self.expect()
         engine, source = self._engine, self._jobs[number]
         now, spec = engine.calendar.now, source.job
-        times = self._execution.stages(source)
+        times = self._execution.stage_times(source)
         if source.am:
             spec = containers.with_master(spec, source.am)
         # Before the job, so that the policy has its estimates at the first decision.
         if self._oracle and spec.kind == "batch":
-            engine.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times), by_node(times)))
+            engine.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times), node_means(times)))
         # The decisions wait for the `Master`: a placement needs the job in `engine.jobs`.
         decisions = engine.handle(JobSubmitted(now, spec, "asked" if source.am else engine.profile.asks))
         job = engine.jobs[spec.id] = Master(source, number, times, engine.control.job(spec.id))
         for index, stage in enumerate(spec.stages):
             engine.record.demand(spec.id, index, stage.demand)
-        engine.obey(decisions)
+        engine.carry_out(decisions)
         engine.profile.arrived(job)
         engine.carry_on()
 

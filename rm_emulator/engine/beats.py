@@ -44,7 +44,7 @@ class Beats(Profile):
         self._disorder = engine.feature(DisorderFeature)
         beat = self._hear_beat if self._disorder is None else self._beat_in_disorder
         self.ring = Ring(engine.calendar, phases, config.heartbeat_ms, beat, begin=begin_ms)
-        self._unheard = self.control.unheard
+        self._unheard = self.control.woken_sizes
         self.masters = Masters(engine, config.am_heartbeat_ms, answer_ms, self.report_later)
         self._skip = config.skip and not self.control.triggers.every_beat
         self._again = self.control.triggers.every_offer  # refused offers are made again
@@ -64,11 +64,11 @@ class Beats(Profile):
     def arrived(self, job: Master) -> None:
         """Ask for the container of an application master first, before any task."""
         if job.source.am:
-            self.engine.tell(JobChanged(self.engine.calendar.now, job.name, (job.own_stage,)))
+            self.engine.tell(JobChanged(self.engine.calendar.now, job.name, (job.master_stage,)))
 
     def launch(self, container: Container) -> int:
         """Start a task after the master's next call; the master's own container starts at once."""
-        if container.stage == container.master.own_stage:
+        if container.stage == container.master.master_stage:
             return self.engine.calendar.now
         return self.masters.answer(container.master)
 
@@ -79,7 +79,7 @@ class Beats(Profile):
 
     def stage_ended(self, job: Master, stage: int) -> None:
         """Let the master ask for the next stages after its next call."""
-        self.masters.ask(job, job.opened(stage), self.masters.answer(job))
+        self.masters.ask(job, job.end_stage(stage), self.masters.answer(job))
 
     def master_started(self, container: Container) -> None:
         """Let the master register, and ask for its first stages."""
@@ -106,11 +106,11 @@ class Beats(Profile):
         control = self.control
         # The length of the list first: the question comes after every fact, and mostly nothing is new.
         if self._unheard.at < len(self._unheard.entries):
-            self.ring.add_all(control.woken())
-        if control.urged:
-            self.ring.add_all([index for index, name in enumerate(self._ids) if name in control.urged])
+            self.ring.add_all(control.woken_nodes())
+        if control.urged_nodes:
+            self.ring.add_all([index for index, name in enumerate(self._ids) if name in control.urged_nodes])
         # Without waiting tasks a beat changes nothing, and a ring of sleepers costs nothing.
-        elif self.sleeps_at_once and not self._unreported and not control.active:
+        elif self.sleeps_at_once and not self._unreported and not control.waiting_sizes:
             self.ring.clear()
         # Any change may let a parked node be served, so all parked nodes try once.
         if self._parked and control.version != self._parked_version:

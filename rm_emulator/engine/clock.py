@@ -38,16 +38,16 @@ class Clock:
             engine.calendar.at(engine.calendar.now + period, TICK, 1, self._period, period)
         engine.carry_on()
 
-    def mind(self) -> None:
+    def enter_next_change(self) -> None:
         """Enter the time at which time alone changes the decisions, unless an earlier time is entered."""
         assert self._next_change is not None
         due, now = self._next_change(), self._engine.calendar.now
         # A later time need not be entered: the policy is asked again after the earlier time.
         if due is not None and now < due and (self._due is None or due < self._due):
             self._due = due
-            self._engine.calendar.at(due, ASK, 0, self._time_has_come, (due, self._engine.control.version))
+            self._engine.calendar.at(due, ASK, 0, self._offer_anew, (due, self._engine.control.version))
 
-    def _time_has_come(self, entered: tuple[int, int]) -> None:
+    def _offer_anew(self, entered: tuple[int, int]) -> None:
         """Offer all refused room anew, as if the room were given back."""
         engine, (due, version) = self._engine, entered
         if due != self._due:

@@ -43,7 +43,7 @@ class Executors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
 
-class JobsOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobSelector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Jobs of any of these queues, users or kinds; all jobs where nothing is named."""
 
     queues: tuple[Name, ...] = ()
@@ -60,13 +60,13 @@ class JobsOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return not named or job.queue in self.queues or job.user in self.users or job.kind in self.kinds
 
     @property
-    def jobs(self) -> JobsOf:
+    def selector(self) -> JobSelector:
         """The choice of jobs alone, without the fields of subclasses."""
-        # A plain `JobsOf` as the key for groups of equal schedulers, whatever their names and think times.
-        return JobsOf(queues=self.queues, users=self.users, kinds=self.kinds)
+        # A plain `JobSelector` as the key for groups of equal schedulers, whatever their names and think times.
+        return JobSelector(queues=self.queues, users=self.users, kinds=self.kinds)
 
 
-class Path(JobsOf, frozen=True, kw_only=True):
+class Path(JobSelector, frozen=True, kw_only=True):
     """Jobs with a think time of their own in a scheduler."""
 
     t_job_ms: Duration = 100
@@ -138,7 +138,7 @@ class Central(Thinking, frozen=True, kw_only=True, tag="central"):
         return Path(t_job_ms=self.t_job_ms, t_task_ms=self.t_task_ms)
 
 
-class OfSeveral(Thinking, frozen=True, kw_only=True):
+class MultipleThinkers(Thinking, frozen=True, kw_only=True):
     """Settings of architectures with several schedulers."""
 
     schedulers: Annotated[tuple[Thinker, ...], written(min_length=1)]
@@ -152,11 +152,11 @@ class OfSeveral(Thinking, frozen=True, kw_only=True):
         )
 
 
-class TwoLevel(OfSeveral, frozen=True, kw_only=True, tag="two_level"):
+class TwoLevel(MultipleThinkers, frozen=True, kw_only=True, tag="two_level"):
     """Mesos: all free room is offered to a single framework at a time, and locked during its think time."""
 
 
-class SharedState(OfSeveral, frozen=True, kw_only=True, tag="shared_state"):
+class SharedState(MultipleThinkers, frozen=True, kw_only=True, tag="shared_state"):
     """Omega: schedulers with private copies of the cluster, whose claims are committed or refused."""
 
     conflict: Literal["resource_fit", "sequence"] = "resource_fit"

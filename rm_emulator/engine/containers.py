@@ -8,6 +8,7 @@ import msgspec
 
 from rm_emulator.engine.execution import StageTimes
 from rm_emulator.engine.recording import Attempt, JobRow
+from rm_emulator.renamed import former_attributes
 from rm_emulator.workload.model import WorkloadJob
 from rm_emulator.workload.waves import Wave
 from schedulers.core.decisions import Copy, Move
@@ -17,6 +18,23 @@ from schedulers.core.state import JobState
 from schedulers.kit.paths import to_output
 
 
+# Profiles from outside the tree read masters, so the former names answer too.
+@former_attributes(
+    left="tasks_left",
+    asks="stages_to_ask",
+    counted="counted_tasks",
+    started="started_tasks",
+    own_stage="master_stage",
+    unregisters="is_unregistering",
+    work="work_ms",
+    first_start="first_start_ms",
+    all_started="all_started_ms",
+    failed="failed_attempts",
+    roots="root_stages",
+    lasts="is_service",
+    opened="end_stage",
+    begin="note_start",
+)
 @dataclass(slots=True, eq=False)
 class Master:
     """An application master with its knowledge of a job."""
@@ -31,54 +49,54 @@ class Master:
     """The job as its scheduler sees it."""
     name: str = field(init=False)
     """The job's id."""
-    left: list[int] = field(init=False)
+    tasks_left: list[int] = field(init=False)
     """Tasks that the master has not counted yet, by stage."""
     parents_left: list[int] = field(init=False)
     """Parents with tasks left, by stage."""
-    own_stage: int = field(init=False)
+    master_stage: int = field(init=False)
     """The stage of the master's own container."""
-    asks: list[int] = field(default_factory=list)
+    stages_to_ask: list[int] = field(default_factory=list)
     """Stages that the master will ask for in its next call."""
-    first_start: int | None = None
+    first_start_ms: int | None = None
     """First instant of the job's first task, ms."""
-    failed: int = 0
+    failed_attempts: int = 0
     """Attempts that ended with a code other than 0."""
-    work: int = 0
+    work_ms: int = 0
     """True run time of all attempts so far but copies, at node speed 1, ms."""
-    counted: set[tuple[int, int]] = field(default_factory=set)
+    counted_tasks: set[tuple[int, int]] = field(default_factory=set)
     """(stage, task) of the tasks that the master has counted, where there are copies."""
-    started: set[tuple[int, int]] = field(default_factory=set)
+    started_tasks: set[tuple[int, int]] = field(default_factory=set)
     """(stage, task) of a service's tasks that have started."""
-    all_started: int | None = None
+    all_started_ms: int | None = None
     """Time at which all tasks of a service had started, ms."""
     container: Container | None = None
     """The master's own container, once it runs."""
-    unregisters: bool = False
+    is_unregistering: bool = False
     """Whether the master has counted its last task, and ends in its next call."""
 
     def __post_init__(self) -> None:
         stages = self.source.job.stages
-        self.name, self.own_stage = self.source.job.id, len(stages)
-        self.left = [stage.tasks for stage in stages]
+        self.name, self.master_stage = self.source.job.id, len(stages)
+        self.tasks_left = [stage.tasks for stage in stages]
         self.parents_left = [len(stage.parents) for stage in stages]
 
     @property
-    def lasts(self) -> bool:
+    def is_service(self) -> bool:
         """Whether the job is a service, without an end of its own."""
         return self.source.job.kind == "service"
 
-    def begin(self, container: Container, now: int) -> None:
+    def note_start(self, container: Container, now: int) -> None:
         """Note the start of a task of a service at time `now`, ms."""
-        self.started.add((container.stage, container.task))
-        if self.all_started is None and len(self.started) == self.source.job.tasks:
-            self.all_started = now
+        self.started_tasks.add((container.stage, container.task))
+        if self.all_started_ms is None and len(self.started_tasks) == self.source.job.tasks:
+            self.all_started_ms = now
 
     @property
-    def roots(self) -> list[int]:
+    def root_stages(self) -> list[int]:
         """Stages without parents."""
         return [i for i, stage in enumerate(self.source.job.stages) if not stage.parents]
 
-    def opened(self, stage: int) -> list[int]:
+    def end_stage(self, stage: int) -> list[int]:
         """Note the end of a stage; returns the stages of which the last parent ended."""
         found = []
         # Counted down, instead of a look at all parents of all children for each ended stage.
@@ -116,7 +134,7 @@ class Container(Attempt):
         self.granted_ms, self.started_ms, self.distance, self.pilot = now, None, None, pilot
 
 
-def empty(number: int, node: str, index: int, master: Master) -> Container:
+def new_container(number: int, node: str, index: int, master: Master) -> Container:
     """A new container on its way to a job, without a task as yet."""
     return Container(master.name, -1, -1, 0, node, number, 0, None, 0, False, 0, index, master)
 
@@ -128,7 +146,7 @@ def with_master(job: Job, demand: Vector) -> Job:
     return msgspec.structs.replace(job, stages=(*job.stages, master))
 
 
-def result(job: Master, finish: int | None) -> JobRow:
+def job_row(job: Master, finish: int | None) -> JobRow:
     """The row of a job with its end at `finish`, ms; None: the job never ended."""
     spec, state = job.source.job, job.state
     plan = state.plan
@@ -136,11 +154,11 @@ def result(job: Master, finish: int | None) -> JobRow:
         id=spec.id,
         submit_ms=job.source.submit_ms,
         tasks=spec.tasks,
-        work_ms=job.work,
+        work_ms=job.work_ms,
         name=spec.name,
         user=spec.user,
         queue=spec.queue,
-        first_start_ms=job.first_start,
+        first_start_ms=job.first_start_ms,
         finish_ms=finish,
         stages=len(spec.stages),
         width=spec.width,
@@ -148,11 +166,11 @@ def result(job: Master, finish: int | None) -> JobRow:
         size_source=state.size_source or None,
         thin=plan is not None and plan.thin,
         pilots=len(plan.pilots) if plan is not None else 0,
-        failed_tasks=job.failed,
+        failed_tasks=job.failed_attempts,
         weight=spec.weight,
-        ideal_ms=None if job.lasts else _ideal_ms(job),
-        service=job.lasts,
-        all_started_ms=job.all_started,
+        ideal_ms=None if job.is_service else _ideal_ms(job),
+        service=job.is_service,
+        all_started_ms=job.all_started_ms,
         start_within_ms=None if spec.service is None else spec.service.start_within_ms,
         deadline_ms=spec.deadline,
     )

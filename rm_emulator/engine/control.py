@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
-from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, Urges, ability
+from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, WantsNodes, ability
 from schedulers.core.decider import Decider
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import SchedulerError
@@ -15,7 +15,9 @@ from schedulers.core.events import Event, Rehearsed
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy, Triggers
-from schedulers.core.rehearsal import Course, Script, Table
+from schedulers.core.rehearsal import Script, StageProfile, Table
+from schedulers.core.round import mistaken
+from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import ClusterState, ContainerState, JobState
 from schedulers.core.transfers import arrival
 from schedulers.planning.jockey.rehearsal import rehearse
@@ -42,7 +44,7 @@ class Scheduling(Decider, Protocol):
 class Control(ABC):
     """The questions of the simulation to the deciders.
 
-    Only the implementations look into the states of schedulers: `OneScheduler`, `Several` schedulers with jobs of
+    Only the implementations look into the states of schedulers: `OneScheduler`, `MultipleSchedulers` with jobs of
     their own, and `Workers` with queues.
     """
 
@@ -51,7 +53,7 @@ class Control(ABC):
     stand here without a call in between for each fact."""
     explain: Callable[[str], Explanation]
     """Why a live job waits."""
-    held: Mapping[int, ContainerState]
+    containers: Mapping[int, ContainerState]
     """The containers by number."""
     triggers: Triggers = Triggers()
     """The events for which a policy wants to be called."""
@@ -73,6 +75,11 @@ class Control(ABC):
     def version(self) -> int:
         """Counts the changes so far."""
         return sum(state.version for state in self._states)
+
+    @property
+    def mistakes(self) -> str:
+        """The policy's last suggestion, where it named what is not there, as a sentence; ''."""
+        return ""
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -100,17 +107,18 @@ class OneScheduler(Control):
     def __init__(self, scheduler: Scheduling) -> None:
         state, policy = scheduler.state, scheduler.policy
         super().__init__((state,))
+        self._scheduler = scheduler
         self._decide, self.explain = scheduler.handle, scheduler.explain
         self._state, self._policy = state, policy
-        self.held = state.containers
+        self.containers = state.containers
         self.copies = state.copies is not None
         # Abilities are looked up once: a look-up for each fact or beat would be slow.
-        self._plans, self._urges = ability(policy, Plans), ability(policy, Urges) or Urges()
+        self._plans, self._urges = ability(policy, Plans), ability(policy, WantsNodes) or WantsNodes()
         self._cycles = ability(policy, DecidesInCycles) or DecidesInCycles()
         self._rehearses = ability(policy, Rehearses)
-        self.unheard = state.journal.sizes.cursor()
-        """Sizes that woke; `woken` reads on from here, and need not be called when everything was read."""
-        self.active = state.sizes.active
+        self.woken_sizes = state.journal.sizes.cursor()
+        """Sizes that woke; `woken_nodes` reads on from here, and need not be called when everything was read."""
+        self.waiting_sizes = state.sizes.active
         """Sizes with tasks to be placed."""
         # Only policies that rehearse pay for the loop over scripts; all others are called directly.
         self.handle = self._decide if self._rehearses is None else self._rehearse
@@ -131,6 +139,14 @@ class OneScheduler(Control):
         return decisions
 
     @property
+    def mistakes(self) -> str:
+        """See Control.mistakes; of a scheduler, as stand-ins suggest nothing by themselves."""
+        who = self._scheduler
+        if not isinstance(who, Scheduler) or who.in_vain is None or not (why := mistaken(who.state, who.in_vain)):
+            return ""
+        return f"the last suggestion of policy '{who.config.policy['kind']}' {why}"
+
+    @property
     def version(self) -> int:
         """Count of changes, from the one state without a sum: two calls for each beat."""
         return self._state.counts.version
@@ -138,24 +154,24 @@ class OneScheduler(Control):
     def could_place(self, node: str) -> bool:
         """Whether a waiting task could start on this node now, or the policy urges an offer of the node."""
         state = self._state
-        return node in self._urges.urges or state.sizes.could_place(state.nodes[node])
+        return node in self._urges.wanted_nodes or state.sizes.could_place(state.nodes[node])
 
-    def has_takers(self) -> bool:
+    def has_startable_task(self) -> bool:
         """Whether a waiting task could start anywhere now, also in an idle executor, or the policy is to decide."""
         # The cheap answers first: an offer of the whole state walks over sizes and nodes.
-        if self._cycles.due or self._urges.urges:
+        if self._cycles.needs_cycle or self._urges.wanted_nodes:
             return True
         return bool(self._state.waiting) and Offer(self._state, None).has_room()
 
-    def woken(self) -> set[int]:
+    def woken_nodes(self) -> set[int]:
         """Indexes of nodes with room for sizes that began to wait, or may start again, since the last call."""
         fitting = self._state.sizes.fitting
-        return {index for size in self.unheard.read() for index in fitting(size).indexes}
+        return {index for size in self.woken_sizes.read() for index in fitting(size).indexes}
 
     @property
-    def urged(self) -> Collection[str]:
+    def urged_nodes(self) -> Collection[str]:
         """Nodes on which the policy would start a container without a waiting task."""
-        return self._urges.urges
+        return self._urges.wanted_nodes
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """Jobs planned since the last call, from the only policy."""
@@ -165,6 +181,6 @@ class OneScheduler(Control):
 
 
 @lru_cache(maxsize=256)
-def _rehearsed(script: Script) -> tuple[tuple[Course, ...], Table]:
+def _rehearsed(script: Script) -> tuple[tuple[StageProfile, ...], Table]:
     """Result of a rehearsal, played once even if many cells wish for the same script."""
     return rehearse(script)

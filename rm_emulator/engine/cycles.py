@@ -30,7 +30,7 @@ class Cycles(Profile):
     def offer(self) -> None:
         """Enter a cycle after the facts, if a waiting task could start."""
         # Facts of one gathering share a cycle; without takers a cycle would decide nothing.
-        if not self._is_due and self.control.has_takers():
+        if not self._is_due and self.control.has_startable_task():
             self._is_due = True
             calendar = self.engine.calendar
             calendar.at(calendar.now + self._gather_ms, TICK, 0, self._cycle)
@@ -45,7 +45,7 @@ class Cycles(Profile):
 
     def _offer_again(self, *, changed: bool) -> None:
         """Offer the refused room once more, an interval later."""
-        if self.control.has_takers() and self.is_patient(changed=changed):
+        if self.control.has_startable_task() and self.is_patient(changed=changed):
             self._is_due_again = True
             calendar = self.engine.calendar
             # Key 2: after the cycle for new facts of the same instant.

@@ -34,21 +34,21 @@ class StageTimes(Protocol):
         """Run time of one attempt; executors and wave matter to measured profiles only."""
 
 
-class Listed:
+class ListedTimes:
     """A known run time per task; later attempts of drawn run times are drawn anew."""
 
-    __slots__ = ("_again", "first", "mean_ms")
+    __slots__ = ("_later_attempt", "first", "mean_ms")
 
-    def __init__(self, first: Sequence[int], again: Callable[[int, int], int] | None = None) -> None:
-        self.first, self._again = first, again
+    def __init__(self, first: Sequence[int], later_attempt: Callable[[int, int], int] | None = None) -> None:
+        self.first, self._later_attempt = first, later_attempt
         self.mean_ms = sum(first) / len(first)
 
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
         """Run time of an attempt, the same on every executor."""
-        return self.first[index] if attempt == 0 or self._again is None else self._again(index, attempt)
+        return self.first[index] if attempt == 0 or self._later_attempt is None else self._later_attempt(index, attempt)
 
 
-class ByNode:
+class NodeTimes:
     """Known run times per task and node. `first`: of each task on its fastest node, ms."""
 
     __slots__ = ("_columns", "_rows", "first", "mean_ms")
@@ -60,11 +60,11 @@ class ByNode:
         self.mean_ms = sum(map(sum, self._rows)) / (tasks * len(times.nodes))
 
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
-        """Mean over the nodes, for callers without a node; see `on`."""
+        """Mean over the nodes, for callers without a node; see `ms_on`."""
         row = self._rows[index]
         return round(sum(row) / len(row))
 
-    def on(self, node: str, index: int) -> int:
+    def ms_on(self, node: str, index: int) -> int:
         """Run time of a task on this node."""
         return self._rows[index][self._columns[node]]
 
@@ -75,7 +75,7 @@ class ByNode:
         }
 
 
-class Measured(TaskDurations):
+class MeasuredTimes(TaskDurations):
     """Run times from measured waves."""
 
     __slots__ = ("mean_ms",)
@@ -85,9 +85,9 @@ class Measured(TaskDurations):
         self.mean_ms = waves.rough_ms
 
 
-def by_node(times: Sequence[StageTimes]) -> dict[str, tuple[int, ...]]:
-    """Means of a job's stages on each node, 0 for a stage with equal times on all nodes; empty without `ByNode`."""
-    known = [each.means() if isinstance(each, ByNode) else {} for each in times]
+def node_means(times: Sequence[StageTimes]) -> dict[str, tuple[int, ...]]:
+    """Means of a job's stages on each node, 0 for a stage with equal times on all nodes; empty without `NodeTimes`."""
+    known = [each.means() if isinstance(each, NodeTimes) else {} for each in times]
     nodes = dict.fromkeys(node for means in known for node in means)
     return {node: tuple(round(means.get(node, 0)) for means in known) for node in nodes}
 
@@ -98,7 +98,7 @@ class Execution:
     def __init__(self, config: EngineConfig, seed: int, waves_of: WavesOf | None = None) -> None:
         self._executors, self._seed, self._waves_of = config.executors, seed, waves_of
 
-    def stages(self, job: WorkloadJob) -> list[StageTimes]:
+    def stage_times(self, job: WorkloadJob) -> list[StageTimes]:
         """Run times of each stage. Raises NoProfiles for waves without executors or profiles."""
         made = []
         for index, (stage, runtimes) in enumerate(zip(job.job.stages, job.runtimes, strict=True)):
@@ -107,23 +107,23 @@ class Execution:
 
     def _stage(self, job: str, stage: int, tasks: int, runtimes: RunTimes) -> StageTimes:
         if isinstance(runtimes, Fixed):
-            return Listed([runtimes.ms] * tasks)
+            return ListedTimes([runtimes.ms] * tasks)
         if isinstance(runtimes, PerTask):
-            return Listed(runtimes.ms)
+            return ListedTimes(runtimes.ms)
         if isinstance(runtimes, PerNode):
-            return ByNode(runtimes, tasks)
+            return NodeTimes(runtimes, tasks)
         if isinstance(runtimes, Drawn):
             # First attempts as one block, later attempts one by one: blocks are many times faster to draw.
             first = draw(runtimes, keyed.generator(self._seed, "durations", job, stage), tasks)
-            return Listed(first, lambda task, attempt: self._again(runtimes, job, stage, task, attempt))
+            return ListedTimes(first, lambda task, attempt: self._later_attempt(runtimes, job, stage, task, attempt))
         if self._executors is None or self._waves_of is None:
             raise NoProfiles(
                 f"job '{job}' has run times measured on executors (waves): give the cluster `executors`, "
                 "or take the workload's run times per task"
             )
-        return Measured(self._waves_of(runtimes, self._executors), TaskDraws(self._seed, job, stage, tasks))
+        return MeasuredTimes(self._waves_of(runtimes, self._executors), TaskDraws(self._seed, job, stage, tasks))
 
-    def _again(self, runtimes: Drawn, job: str, stage: int, task: int, attempt: int) -> int:
+    def _later_attempt(self, runtimes: Drawn, job: str, stage: int, task: int, attempt: int) -> int:
         return draw(runtimes, keyed.generator(self._seed, "durations", job, stage, task, attempt), 1)[0]
 
 

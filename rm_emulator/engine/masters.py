@@ -33,24 +33,24 @@ class Masters:
     def ask(self, job: Master, stages: list[int], at: int) -> None:
         """Ask for the tasks of these stages at time `at`, together with all asks up to then."""
         # One call carries all asks: stages that end before the call join the entry on the calendar.
-        if stages and not job.asks:
+        if stages and not job.stages_to_ask:
             self._engine.later(at, ASK, job.number, self._ask, job)
-        job.asks += stages
+        job.stages_to_ask += stages
 
     def _ask(self, job: Master) -> None:
-        asked, job.asks = tuple(sorted(job.asks)), []
+        asked, job.stages_to_ask = tuple(sorted(job.stages_to_ask)), []
         self._engine.tell(JobChanged(self._engine.calendar.now, job.name, asked))
 
     def register(self, container: Container) -> None:
         """Note the start of the master's own container."""
         job = container.master
         job.container = container
-        self.ask(job, job.roots, self.call(job))
+        self.ask(job, job.root_stages, self.call(job))
 
     def unregister(self, job: Master) -> None:
         """After the last counted task, end the job and the master's container."""
-        if not any(job.left) and not job.unregisters:
-            job.unregisters = True
+        if not any(job.tasks_left) and not job.is_unregistering:
+            job.is_unregistering = True
             self._engine.later(self.answer(job), ASK, job.number, self._unregister, job)
 
     def _unregister(self, job: Master) -> None:
@@ -60,6 +60,6 @@ class Masters:
         # The job ends in this very call; the end of the container is reported later.
         self._engine.finish(job)
         container.runtime = self._engine.calendar.now - container.started_ms
-        self._engine.leave(container)
-        self._engine.note(container)
+        self._engine.tell_removal(container)
+        self._engine.record_end(container)
         self._report(container)

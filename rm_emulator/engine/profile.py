@@ -40,7 +40,7 @@ class Engine(Protocol):
     """Live jobs, by id."""
     containers: dict[int, Container]
     """Live containers, by number."""
-    obeys: dict[type[Decision], Callable[[Any], None]]
+    actions: dict[type[Decision], Callable[[Any], None]]
     """The method that carries out a decision, by the decision's class."""
     launch: Callable[[Container], None]
     """Enters the start of a container granted now."""
@@ -69,7 +69,7 @@ class Engine(Protocol):
         """Tell a fact and carry out the decisions."""
         ...
 
-    def obey(self, decisions: Iterable[Decision]) -> None:
+    def carry_out(self, decisions: Iterable[Decision]) -> None:
         """Carry decisions out."""
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
@@ -78,7 +78,7 @@ class Engine(Protocol):
     def carry_on(self) -> None:
         """Offer free room after the facts of one calendar entry."""
 
-    def contain(self, number: int, node: str, job: str) -> Container:
+    def make_container(self, number: int, node: str, job: str) -> Container:
         """Make a container on its way to a job, without a task as yet."""
         ...
 

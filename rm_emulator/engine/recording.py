@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from rm_emulator.renamed import former_names
 from schedulers.core.model import Job
 from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector
@@ -59,7 +60,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Time at which the job should have ended; None without a deadline."""
 
 
-class Try(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SchedulingAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Result of an attempt of a scheduler at a job, a row of tries.parquet; times in ms."""
 
     scheduler: str
@@ -105,8 +106,8 @@ class Attempt:
 
 
 #: Columns of tasks.parquet and of jobs.parquet for runs that can fill them.
-SOMETIMES: Final = ("arrived_ms", "copy")
-OF_SERVICES: Final = ("service", "all_started_ms", "start_within_ms")
+OPTIONAL_COLUMNS: Final = ("arrived_ms", "copy")
+SERVICE_COLUMNS: Final = ("service", "all_started_ms", "start_within_ms")
 
 
 class Recording:
@@ -124,14 +125,14 @@ class Recording:
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
         """The policy has planned a live job; the last plan counts."""
 
-    def tried(self, row: Try) -> None:
+    def scheduling_attempt(self, row: SchedulingAttempt) -> None:
         """A scheduler with think times has ended an attempt at a job."""
 
     def finish(self, end_ms: int) -> None:
         """The run is over."""
 
 
-class Kept(Recording):
+class MemoryRecording(Recording):
     """A recording in memory.
 
     `tasks`: attempts in the order of their ends, none without `attempts`. `jobs`: in the order of their ends.
@@ -142,7 +143,7 @@ class Kept(Recording):
         self.tasks: list[Attempt] = []
         self.jobs: list[JobRow] = []
         self.plans: dict[str, Planned] = {}
-        self.tries: list[Try] = []
+        self.tries: list[SchedulingAttempt] = []
         self._attempts = attempts
 
     def task(self, attempt: Attempt) -> None:
@@ -158,6 +159,10 @@ class Kept(Recording):
         """Keep the plan in place of an earlier plan."""
         self.plans[job.id] = planned
 
-    def tried(self, row: Try) -> None:
+    def scheduling_attempt(self, row: SchedulingAttempt) -> None:
         """Keep the attempt."""
         self.tries.append(row)
+
+
+# Plug-ins and notebooks import the former name.
+__getattr__ = former_names(__name__, Kept="MemoryRecording")

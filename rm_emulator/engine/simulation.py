@@ -28,6 +28,7 @@ from rm_emulator.engine.features.feature import Feature, Hooks
 from rm_emulator.engine.features.unlike import UnlikeNodes
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import Recording
+from rm_emulator.renamed import former_attributes
 from rm_emulator.workload.model import Workload
 from schedulers.core.copies import COPY
 from schedulers.core.decisions import Decision, Place, Preempt
@@ -41,6 +42,8 @@ _REPORT_TASKS: Final = 512
 _YOUNG: Final = 100_000
 
 
+# Profiles from outside the tree call the engine by these former names.
+@former_attributes(obey="carry_out", obeys="actions", contain="make_container")
 class Simulation:
     """A run of a workload on a cluster under a decider.
 
@@ -49,8 +52,8 @@ class Simulation:
     After `run`: `end_ms`, `finished_tasks`, `decision_ns` (a sample of wall times of rounds), `facts` (handled),
     `locality`.
 
-    For profiles and features: live `jobs` and `containers`; `obeys`, the method for each class of decisions; `at_end`,
-    the entry of a task's end on the calendar.
+    For profiles and features: live `jobs` and `containers`; `actions`, the method for each class of decisions;
+    `enter_end`, the entry of a task's end on the calendar.
     """
 
     def __init__(
@@ -69,20 +72,20 @@ class Simulation:
         self.config, self.workload, self.seed = config, workload, seed
         self.control = control if isinstance(control, Control) else OneScheduler(control)
         self.record = record if record is not None else Recording()
-        self._record_task, self._held = self.record.task, self.control.held
+        self._record_task, self._core_containers = self.record.task, self.control.containers
         self._progress = progress
         self.calendar = Calendar(shuffle(config.disorder, seed))
-        self.at_end = self.calendar.at
+        self.enter_end = self.calendar.at
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self.jobs: dict[str, Master] = {}
         self.containers: dict[int, Container] = {}
-        self.obeys: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: self._kill}
-        self._coming = 0  # facts on the calendar that are sure to come
+        self.actions: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: self._preempt}
+        self._facts_to_come = 0  # facts on the calendar that are sure to come
         self.until: int | None = None
         self._arrivals = Arrivals(self, Execution(config, seed, waves_of), oracle=oracle)
         self._clock = Clock(self)
         # Most policies never look at the clock: the check after each fact is then a test for None.
-        self._mind_time = self._clock.mind if self.control.next_change is not None else None
+        self._check_clock = self._clock.enter_next_change if self.control.next_change is not None else None
         # Features before the profile: a profile looks up features while it is made.
         self._features = features_of(self)
         self._hooks = hooks = Hooks(self._features)
@@ -93,7 +96,7 @@ class Simulation:
         prompt = self.profile.prompt and not hooks.granted
         self.launch: Callable[[Container], None] = self.started if prompt else self._launch
         self._launches = self.profile.launch
-        self._runs = self.profile.runs if type(self.profile).runs is not Profile.runs else None
+        self._observed_run_time = self.profile.runs if type(self.profile).runs is not Profile.runs else None
         self.end_ms = self.finished_tasks = self.facts = 0
         self.decision_ns: list[int] = []
 
@@ -120,8 +123,8 @@ class Simulation:
     @property
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
-        passing = len(self.containers) > sum(lasting() for lasting in self._hooks.lasting)
-        return bool(passing or self._coming or self._clock.is_set or self.arrivals_left)
+        passing = len(self.containers) > sum(count() for count in self._hooks.endless_containers)
+        return bool(passing or self._facts_to_come or self._clock.is_set or self.arrivals_left)
 
     # -- the run --------------------------------------------------------------------------------
 
@@ -147,7 +150,7 @@ class Simulation:
             feature.finish()
         self.record.finish(self.end_ms)
         for job in self.jobs.values():
-            self.record.job(containers.result(job, None))
+            self.record.job(containers.job_row(job, None))
         if self.jobs and until is None:
             raise _stalled(self.jobs, self.control)
 
@@ -162,7 +165,7 @@ class Simulation:
         """Tell a fact and carry out the decisions."""
         self.facts += 1
         decisions = self.control.handle(event)
-        self.obey(decisions)
+        self.carry_out(decisions)
         return decisions
 
     def ask(self, event: Event) -> list[Decision]:
@@ -175,19 +178,19 @@ class Simulation:
             started = time.perf_counter_ns()
             decisions = self.control.handle(event)
             self.decision_ns.append(time.perf_counter_ns() - started)
-        self.obey(decisions)
-        if self._mind_time is not None:
-            self._mind_time()
+        self.carry_out(decisions)
+        if self._check_clock is not None:
+            self._check_clock()
         return decisions
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
         """Call `tell(about)`, which tells facts, at time `at`. A run with such facts to come is not stalled."""
-        self._coming += 1
-        self.calendar.at(at, rank, key, self._now_due, (tell, about))
+        self._facts_to_come += 1
+        self.calendar.at(at, rank, key, self._tell_due, (tell, about))
 
-    def _now_due(self, due: tuple[Callable[[Any], None], Any]) -> None:
+    def _tell_due(self, due: tuple[Callable[[Any], None], Any]) -> None:
         tell, about = due
-        self._coming -= 1
+        self._facts_to_come -= 1
         tell(about)
         self.carry_on()
 
@@ -201,8 +204,8 @@ class Simulation:
             self.tell(ended)
             return
         self.tell_completion(ended)
-        for heard in self._hooks.heard:
-            heard(job)
+        for end_heard in self._hooks.end_heard:
+            end_heard(job)
         self.profile.finish_if_over(job)
 
     def carry_on(self) -> None:
@@ -211,31 +214,31 @@ class Simulation:
             for job, planned in self.control.new_plans():
                 self.record.plan(job, self.calendar.now, planned)
         self.profile.offer()
-        if self._mind_time is not None:
-            self._mind_time()
+        if self._check_clock is not None:
+            self._check_clock()
 
     # -- decisions ------------------------------------------------------------------------------
 
-    def obey(self, decisions: Iterable[Decision]) -> None:
+    def carry_out(self, decisions: Iterable[Decision]) -> None:
         """Carry decisions out."""
         for decision in decisions:
             # Decisions without a method (holds, plans) matter to the log alone.
-            if (obey := self.obeys.get(type(decision))) is not None:
-                obey(decision)
+            if (action := self.actions.get(type(decision))) is not None:
+                action(decision)
 
     def _place(self, place: Place) -> None:
         """Grant a container on a node, and enter the start of the task."""
         job, number, node, now = place.job, place.container, place.node, self.calendar.now
-        pilot, index, master = self._held[number].pilot, self._index[node], self.jobs[job]
+        pilot, index, master = self._core_containers[number].pilot, self._index[node], self.jobs[job]
         # Positional arguments, since keywords are slower: a container is made for each task.
         container = self.containers[number] = Container(
             job, place.stage, place.task, place.attempt, node, number, now, None, 0, pilot, 0, index, master
         )
         self.launch(container)
 
-    def contain(self, number: int, node: str, job: str) -> Container:
+    def make_container(self, number: int, node: str, job: str) -> Container:
         """Make a container on its way to a job, without a task as yet."""
-        made = self.containers[number] = containers.empty(number, node, self._index[node], self.jobs[job])
+        made = self.containers[number] = containers.new_container(number, node, self._index[node], self.jobs[job])
         return made
 
     def _launch(self, container: Container) -> None:
@@ -250,22 +253,22 @@ class Simulation:
             at = granted(container, at)
         return at
 
-    def _kill(self, decision: Preempt) -> None:
+    def _preempt(self, decision: Preempt) -> None:
         """End a preempted container at once; the task will run again, unless the container was a copy."""
         number = decision.container
         container = self.containers.get(number)
         if container is None or (container.started_ms is not None and container.ended_ms > container.started_ms):
             return  # ended by itself; the end is yet to be heard
         del self.containers[number]
-        self.leave(container)
+        self.tell_removal(container)
         # A superfluous copy did not fail.
         if decision.rule != COPY:
-            container.master.failed += 1
-        self.note(container, PREEMPTED)
+            container.master.failed_attempts += 1
+        self.record_end(container, PREEMPTED)
         # Not told at once: the other decisions of the same list are not carried out yet.
-        self.later(self.calendar.now + 1, END, number, self._tell_killed, container)
+        self.later(self.calendar.now + 1, END, number, self._tell_preempted, container)
 
-    def _tell_killed(self, container: Container) -> None:
+    def _tell_preempted(self, container: Container) -> None:
         self.tell(ContainerEnded(self.calendar.now, container.container, PREEMPTED))
         self.profile.freed(container.index)
 
@@ -284,9 +287,9 @@ class Simulation:
         """Handle the first instant of a task, and enter its end on the calendar."""
         job = container.master
         container.started_ms = now
-        is_master = container.stage == job.own_stage
-        if not is_master and job.first_start is None:
-            job.first_start = now
+        is_master = container.stage == job.master_stage
+        if not is_master and job.first_start_ms is None:
+            job.first_start_ms = now
         for started in self._hooks.started:
             if started(container):
                 return
@@ -296,13 +299,13 @@ class Simulation:
         runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)
         # A copy repeats work, and the work of a job is counted once.
         if not container.copy:
-            job.work += runtime
+            job.work_ms += runtime
         for stretch in self._hooks.run_time:
             runtime = stretch(container, runtime)
         # Profiles that leave run times alone are spared the call.
-        container.runtime = runtime if self._runs is None else self._runs(runtime)
+        container.runtime = runtime if self._observed_run_time is None else self._observed_run_time(runtime)
         if self._hooks.runs is None:
-            self.at_end(now + container.runtime, END, container.container, self.over, container)
+            self.enter_end(now + container.runtime, END, container.container, self.over, container)
         else:
             self._hooks.runs(container)
 
@@ -318,12 +321,12 @@ class Simulation:
         if self._ended(container):
             self.carry_on()
 
-    def leave(self, container: Container) -> None:
+    def tell_removal(self, container: Container) -> None:
         """Tell features that a container leaves its node before its end."""
-        for left in self._hooks.left:
-            left(container)
+        for removed in self._hooks.removed:
+            removed(container)
 
-    def note(self, container: Container, code: int = 0) -> None:
+    def record_end(self, container: Container, code: int = 0) -> None:
         """Record an attempt with its end now."""
         container.ended_ms, container.code = self.calendar.now, code
         self._record_task(container)
@@ -338,8 +341,8 @@ class Simulation:
         if self._progress is not None and self.finished_tasks % _REPORT_TASKS == 0:
             self._progress(self.finished_tasks)
         job, stage = container.master, container.stage
-        job.left[stage] -= 1
-        if not job.left[stage]:
+        job.tasks_left[stage] -= 1
+        if not job.tasks_left[stage]:
             self.profile.stage_ended(job, stage)
 
     def finish(self, job: Master) -> None:
@@ -347,10 +350,10 @@ class Simulation:
         # A late or repeated fact (disorder) may end a job twice.
         if self.jobs.pop(job.name, None) is not None:
             self.end_ms = self.calendar.now
-            self.record.job(containers.result(job, self.end_ms))
-            self.one_is_over()
+            self.record.job(containers.job_row(job, self.end_ms))
+            self.tell_job_over()
 
-    def one_is_over(self) -> None:
+    def tell_job_over(self) -> None:
         """Tell features that a batch job has ended, or was given up."""
         for job_over in self._hooks.job_over:
             job_over()
@@ -370,6 +373,7 @@ def few_collections() -> Iterator[None]:
 
 def _stalled(jobs: Mapping[str, Master], control: Control) -> Stalled:
     """The error for unfinished jobs in a run without further events."""
-    name = next(name for name, job in jobs.items() if not job.lasts)
-    why = "; ".join(because.sentence for because in control.explain(name).reasons) or "no reason is known"
+    name = next(name for name, job in jobs.items() if not job.is_service)
+    reasons = [*(because.sentence for because in control.explain(name).reasons), control.mistakes]
+    why = "; ".join(filter(None, reasons)) or "no reason is known"
     return Stalled(f"{len(jobs)} jobs can never finish; the first is '{name}': {why}")

@@ -14,7 +14,7 @@ class Workers(Control):
         super().__init__((decider.state,))
         # Bound directly: no call in between for each message.
         self.handle, self.explain = decider.handle, decider.explain
-        self.held = decider.state.containers
+        self.containers = decider.state.containers
 
     def _state_of(self, job: str) -> ClusterState:
         return self._states[0]

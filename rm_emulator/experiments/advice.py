@@ -13,16 +13,16 @@ from typing import Any, Final
 import msgspec
 
 from rm_emulator.engine.control import Stalled
-from rm_emulator.engine.recording import Kept
+from rm_emulator.engine.recording import MemoryRecording
 from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.changes import CellSetting, Change, changes
 from rm_emulator.experiments.directory import stored, stored_key
 from rm_emulator.experiments.grid import cells
 from rm_emulator.issues import InvalidInput, Issue
-from rm_emulator.results.filling import uses_of_queues
 from rm_emulator.results.story import Story, clock
 from rm_emulator.results.summary import read_table
+from rm_emulator.results.unused import uses_of_queues
 from rm_emulator.scenario.cluster import container_sizes
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import Scenario
@@ -32,10 +32,10 @@ from schedulers.core.resources import Resources
 HELPS_PCT: Final = 5.0
 #: Kinds of changes that ask something of the job's tasks.
 _OWN: Final = ("ask_less", "ask_less_of_all", "fewer_tasks", "no_gang")
-Heard = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
-class Tried(msgspec.Struct, frozen=True):
+class TriedChange(msgspec.Struct, frozen=True):
     """A change and its effect."""
 
     kind: str
@@ -57,11 +57,11 @@ class Advice(msgspec.Struct, frozen=True):
 
     others: int
     """Number of other jobs."""
-    tried: tuple[Tried, ...]
+    tried: tuple[TriedChange, ...]
     """The changes, the most helpful first."""
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class RecordedCell(msgspec.Struct, frozen=True):
     """A finished cell of a run directory with an unchanged key. wall_s: wall-clock time of the cell, s."""
 
     cell: Cell
@@ -71,7 +71,7 @@ class Recorded(msgspec.Struct, frozen=True):
     wall_s: float
 
 
-def recorded(log: Path, plugins: Sequence[str | Path] = ()) -> Recorded:
+def recorded_cell(log: Path, plugins: Sequence[str | Path] = ()) -> RecordedCell:
     """The cell of an event log.
 
     Raises InvalidInput for a log outside a run directory, and for a cell made from a different scenario, trace, plug-in
@@ -102,26 +102,26 @@ def recorded(log: Path, plugins: Sequence[str | Path] = ()) -> Recorded:
         None if sizes is None else container_sizes(sizes, resources),
         "weight" in uses_of_queues(cell.scenario["spec"]["policies"][0]),
     )
-    return Recorded(cell, scenario, setting, directory, stored(directory)["wall_s"])
+    return RecordedCell(cell, scenario, setting, directory, stored(directory)["wall_s"])
 
 
-def try_changes(run: Recorded, told: Story, heard: Heard | None = None) -> Advice:
-    """Try the changes that might have let the job end sooner. heard: hears of each change, a line each.
+def try_changes(run: RecordedCell, story: Story, progress: Progress | None = None) -> Advice:
+    """Try the changes that might have let the job end sooner. progress: called with a line on each change.
 
     Raises MissingCell when the cell has lost its jobs.parquet.
     """
     before = _jcts(read_table(run.directory, "jobs", ["id", "submit_ms", "finish_ms"]).iter_rows())
     others = len(before) - 1
-    worth = changes(run.setting, told.job, [part.reason for part in told.reasons])
-    report = heard or (lambda _: None)
+    worth = changes(run.setting, story.job, [part.reason for part in story.reasons])
+    report = progress or (lambda _: None)
     if worth:
         report(f"trying {len(worth)} changes, each in a run of its own (the last one took {run.wall_s:.1f} s)")
-    tried: list[Tried] = []
+    tried: list[TriedChange] = []
     for number, change in enumerate(worth, start=1):
         if change.kind == "ask_less_of_all" and any(each.helped and each.kind == "ask_less" for each in tried):
             report(f"[{number}/{len(worth)}] {change.words}: not tried, less of one resource helps")
             continue
-        tried.append(_tried(change, told, before, _emulated(run, change.setting)))
+        tried.append(_tried(change, story, before, _emulated(run, change.setting)))
         report(f"[{number}/{len(worth)}] {change.words}: {_outcome(tried[-1])}")
     return Advice(others, tuple(sorted(tried, key=lambda each: -_gain(each))))
 
@@ -134,9 +134,9 @@ def _jcts(rows: Iterable[tuple[Any, ...]]) -> Jcts:
     return {job: None if done is None else done - submitted for job, submitted, done in rows}
 
 
-def _emulated(run: Recorded, setting: CellSetting) -> Jcts | None:
+def _emulated(run: RecordedCell, setting: CellSetting) -> Jcts | None:
     """JCT by job (ms) in a changed setting; None for a setting in which jobs can never finish."""
-    times, entry = Kept(attempts=False), run.cell.scenario["spec"]["policies"][0]
+    times, entry = MemoryRecording(attempts=False), run.cell.scenario["spec"]["policies"][0]
     made = assemble(run.scenario, entry, run.cell.seed, setting.built, times, config=setting.config)
     try:
         made.simulation.run(run.scenario.spec.until)
@@ -145,33 +145,33 @@ def _emulated(run: Recorded, setting: CellSetting) -> Jcts | None:
     return _jcts((row.id, row.submit_ms, row.finish_ms) for row in times.jobs)
 
 
-def _tried(change: Change, told: Story, before: Jcts, after: Jcts | None) -> Tried:
+def _tried(change: Change, story: Story, before: Jcts, after: Jcts | None) -> TriedChange:
     if after is None:
-        return Tried(change.kind, change.words, None, None, None, helped=False)
-    was, now = before[told.job], after[told.job]
+        return TriedChange(change.kind, change.words, None, None, None, helped=False)
+    was, now = before[story.job], after[story.job]
     sooner = None if was is None or now is None else 100 * (was - now) / was
     others = [
-        (a, b) for job, a in before.items() if job != told.job and a is not None and (b := after[job]) is not None
+        (a, b) for job, a in before.items() if job != story.job and a is not None and (b := after[job]) is not None
     ]
     others_pct = 100 * (fmean(b for _, b in others) / fmean(a for a, _ in others) - 1) if others else None
-    return Tried(
+    return TriedChange(
         change.kind,
         change.words,
-        None if now is None else told.submitted_ms + now,
+        None if now is None else story.submitted_ms + now,
         sooner,
         others_pct,
         helped=now is not None and (sooner is None or sooner >= HELPS_PCT),
     )
 
 
-def _gain(tried: Tried) -> float:
+def _gain(tried: TriedChange) -> float:
     return float("-inf") if tried.sooner_pct is None else tried.sooner_pct
 
 
 # -- words --------------------------------------------------------------------------------------
 
 
-def advised(advice: Advice, told: Story) -> list[str]:
+def advice_lines(advice: Advice, story: Story) -> list[str]:
     """Lines of text: each helpful change with its measured effect, then all other changes in a single line."""
     if not advice.tried:
         return ["Nothing was tried: it waited for nothing that another ask, more nodes or its queue could shorten."]
@@ -179,7 +179,7 @@ def advised(advice: Advice, told: Story) -> list[str]:
     vain = [each.change for each in advice.tried if not each.helped]
     if not helped:
         return [f"None of the {len(vain)} changes tried would have helped: {'; '.join(vain)}."]
-    instead = f" instead of {clock(told.finished_ms)}" if told.finished_ms is not None else ""
+    instead = f" instead of {clock(story.finished_ms)}" if story.finished_ms is not None else ""
     lines = [
         f"{each.change} it would have ended at {clock(each.finished_ms or 0)}{instead}: {_outcome(each)} (tried)"
         for each in helped
@@ -191,7 +191,7 @@ def advised(advice: Advice, told: Story) -> list[str]:
     return lines
 
 
-def _outcome(tried: Tried) -> str:
+def _outcome(tried: TriedChange) -> str:
     if tried.finished_ms is None:
         return "jobs would never have ended"
     if tried.sooner_pct is None:

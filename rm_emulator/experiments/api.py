@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -17,9 +18,9 @@ import msgspec
 import polars as pl
 from rich.console import Console
 
-from rm_emulator.experiments import directory, given, grid
+from rm_emulator.experiments import arguments, directory, grid
 from rm_emulator.experiments import explain as explaining
-from rm_emulator.experiments.advice import Advice, advised
+from rm_emulator.experiments.advice import Advice, advice_lines
 from rm_emulator.experiments.progress import display as shown
 from rm_emulator.issues import InvalidInput, Issue, show_value
 from rm_emulator.plugins import load_plugins
@@ -237,6 +238,7 @@ def run(
     jobs: int | None = None,
     plugins: Iterable[str | Path] = (),
     overwrite: bool = False,
+    replay: bool = True,
     progress: bool = False,
 ) -> Results:
     """Run every policy x seed of a scenario and return the results.
@@ -245,26 +247,24 @@ def run(
 
     out: the run directory, where finished cells are reused; without `out` nothing is written into the working
     directory, and the results live in a temporary place as long as the returned object. overwrite: replace the results
-    of another scenario in `out`. seeds: `"1..5"` or numbers.
-    set: changes to the scenario by path, such as `{"spec.workload.load": 0.8}`. jobs: processes at once.
-    policies: run beside the scenario's own: classes, names, or dicts such as `{"kind": MyPolicy, "predictor": {"kind":
-    "slearn"}}`. Wherever a dict says `kind`, a class can stand for its name. A class outside plug-ins and installed
-    packages runs in the calling process alone.
-    progress: show bars on standard error.
+    of another scenario in `out`. seeds: `"1..5"` or numbers. set: changes to the scenario by path, such as
+    `{"spec.workload.load": 0.8}`. jobs: processes at once. policies: run beside the scenario's own: classes, names, or
+    dicts such as `{"kind": MyPolicy, "predictor": {"kind": "slearn"}}`. Wherever a dict says `kind`, a class can stand
+    for its name. A class outside plug-ins and installed packages runs in the calling process alone. replay: replay the
+    first run of each policy from a plug-in, and fail where decisions differ. progress: show bars on standard error.
     Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and
     `rm_emulator.experiments.api.CellsFailed` when cells could not be computed.
     """
     files = load_plugins(plugins)
     loaded = load_scenario(
-        given.plain(scenario) if isinstance(scenario, Mapping) else scenario,
-        changes=given.plain(set or {}),
+        arguments.plain(scenario) if isinstance(scenario, Mapping) else scenario,
+        changes=arguments.plain(set or {}),
         seeds=_seeds(seeds),
-        policies=given.entries(policies),
+        policies=arguments.entries(policies),
     )
-    local = given.of_this_program(loaded)
-    jobs = given.jobs_for(jobs, local)
+    jobs = arguments.allowed_jobs(jobs, local := arguments.local_classes(loaded))
     # Not a TemporaryDirectory, which complains when it is not closed by hand.
-    where = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
+    where = _place(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
     try:
         finished = grid.run(
             loaded,
@@ -273,9 +273,10 @@ def run(
             built=check(loaded),
             plugins=files,
             overwrite=overwrite,
+            replay=replay,
             display=shown() if progress else None,
-            words=directory.PYTHON,
-            beside=[given.digest(cls) for cls in local],
+            option_names=directory.PYTHON,
+            beside=[arguments.digest(cls) for cls in local],
         )
         if finished.summary is None:
             raise CellsFailed(finished.failures, keeps_tracebacks=out is not None)
@@ -287,6 +288,12 @@ def run(
     if out is None:
         weakref.finalize(results, shutil.rmtree, where, ignore_errors=True)
     return results
+
+
+def _place(out: str | Path) -> Path:
+    if out == "":  # which is the current folder to a Path
+        raise InvalidInput([Issue("out=''", "no name of a folder ('.' is the current folder)")])
+    return Path(out)
 
 
 def _seeds(seeds: str | Iterable[int] | None) -> list[int] | None:
@@ -324,7 +331,7 @@ def explain(
     place = (run.path if isinstance(run, Results) else Path(run)) / summary.point_folder(point)
     try:
         found = explaining.explain(place, job, task, label, seed, advise=advise, plugins=tuple(plugins))
-        return Explanation(found.story, found.advice)
+        return Explanation(found.story, found.advice, found.submitted)
     except InvalidInput as error:
         option, argument = "with --plugin FILE.py", "in plugins="
         named = [msgspec.structs.replace(each, hint=each.hint.replace(option, argument)) for each in error.issues]
@@ -353,10 +360,12 @@ class Explanation(msgspec.Struct, frozen=True):
 
     story: Story
     advice: Advice | None = None
+    submitted: datetime | None = None
+    """Date of the submission in UTC; None for jobs without dates."""
 
     def __str__(self) -> str:
-        lines = explaining.sentences(self.story)
-        return "\n".join(lines if self.advice is None else [*lines, *advised(self.advice, self.story)])
+        lines = explaining.sentences(self.story, self.submitted)
+        return "\n".join(lines if self.advice is None else [*lines, *advice_lines(self.advice, self.story)])
 
     def __repr__(self) -> str:
         return str(self)

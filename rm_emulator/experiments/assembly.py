@@ -26,7 +26,7 @@ class AssembledRun(NamedTuple):
     """A simulation ready to run, and its deciders."""
 
     simulation: Simulation
-    who: Deciders
+    deciders: Deciders
 
 
 def assemble(
@@ -56,7 +56,7 @@ def assemble(
         recording,
         seed=seed,
         waves_of=waves_of(built),
-        oracle=who.hears_truth,
+        oracle=who.is_clairvoyant,
         progress=progress,
     )
     return AssembledRun(simulation, who)

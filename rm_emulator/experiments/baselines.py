@@ -14,7 +14,6 @@ Run times are the same in all baselines. A cell keeps the submission and the end
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -24,15 +23,15 @@ import msgspec
 import polars as pl
 
 from rm_emulator.engine.config import Decentralised, EngineConfig
-from rm_emulator.engine.execution import Execution, Listed, StageTimes
-from rm_emulator.engine.recording import Kept
+from rm_emulator.engine.execution import Execution, ListedTimes, StageTimes
+from rm_emulator.engine.recording import MemoryRecording
 from rm_emulator.experiments.assembly import assemble, cluster_of, waves_of, workload_of
-from rm_emulator.experiments.cell import Cell, Progress, Status, identity, run_cell
+from rm_emulator.experiments.cell import Cell, Progress, Status, complete, identity, run_cell
 from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times
-from rm_emulator.files import replacing, write_file
+from rm_emulator.files import replacing
 from rm_emulator.plugins import load_plugins
-from rm_emulator.results.filling import scenario_tree
 from rm_emulator.results.record import JOB_SCHEMA
+from rm_emulator.results.water_filling import scenario_tree
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built
 from rm_emulator.version import __version__
@@ -77,7 +76,7 @@ def run_baseline(cell: Cell, directory: Path, progress: Progress) -> None:
         "wall_s": round(time.perf_counter() - begun, 3),
         "log_sha256": sha256,
     }
-    write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
+    complete(directory, counters)
 
 
 Row = tuple[str, str, int, int | None]
@@ -88,7 +87,7 @@ def _emulated(
 ) -> tuple[list[Row], str]:
     """The jobs of each part in a run of its own, and the hash of all their logs."""
     total, before = sum(part.workload.tasks for part in parts.values()), 0
-    entry, times, logs = cell.scenario["spec"]["policies"][0], Kept(attempts=False), hashlib.sha256()
+    entry, times, logs = cell.scenario["spec"]["policies"][0], MemoryRecording(attempts=False), hashlib.sha256()
     for part in parts.values():
 
         def told(done: int, before: int = before) -> None:
@@ -96,7 +95,7 @@ def _emulated(
 
         run = assemble(scenario, entry, cell.seed, part, times, config=config, log=lambda _: Log(), progress=told)
         run.simulation.run(scenario.spec.until)
-        logs.update(run.who.sha256.encode())
+        logs.update(run.deciders.sha256.encode())
         before += part.workload.tasks
     return [(row.id, row.queue, row.submit_ms, row.finish_ms) for row in times.jobs], logs.hexdigest()
 
@@ -165,7 +164,7 @@ def _ideal(cell: Cell, config: EngineConfig, built: Built, progress: Progress) -
     tree, resources = scenario_tree(cell.scenario["spec"].get("queues") or (), capacity, leaves)
     where = [config.resources.index(name) for name in resources]
     done = finish_times(
-        [_fluid(entry, execution.stages(entry), where) for entry in entries],
+        [_fluid(entry, execution.stage_times(entry), where) for entry in entries],
         tree,
         [capacity[name] for name in resources],
         speed=mean_speed(config),
@@ -188,4 +187,4 @@ def _fluid(entry: WorkloadJob, times: list[StageTimes], where: list[int]) -> Flu
 
 def _times(times: StageTimes, tasks: int) -> tuple[float, ...]:
     """True run times; of measured waves their mean, as wave times depend on the executors of the moment."""
-    return tuple(map(float, times.first)) if isinstance(times, Listed) else (float(times.mean_ms),) * tasks
+    return tuple(map(float, times.first)) if isinstance(times, ListedTimes) else (float(times.mean_ms),) * tasks

@@ -15,18 +15,23 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from rm_emulator.engine.recording import OF_SERVICES
+from rm_emulator.engine.recording import SERVICE_COLUMNS
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
+from rm_emulator.experiments.read_only import read_only
 from rm_emulator.files import write_file
 from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.record import Recorder, log_blocks
+from rm_emulator.results.replay import log_lines, logs_of
 from rm_emulator.results.summary import point_folder
 from rm_emulator.scenario.schema import Scenario
-from rm_emulator.scenario.workload import offered
+from rm_emulator.scenario.workload import Built, offered
 from rm_emulator.version import __version__
 from rm_emulator.workload.model import Workload
+from schedulers.core.errors import NotRepeatable
 from schedulers.core.log import Log
+from schedulers.core.replay import IncompleteLog, LogDiffers, Replay
+from schedulers.decentralised.decider import decider
 
 #: From this many tasks on, only the hash of the log is kept unless the scenario says otherwise.
 FULL_LOG_TASKS: Final = 1_000_000
@@ -68,6 +73,8 @@ class Cell:
     """Name of the baseline, "" for the run itself."""
     point: int = 0
     """Number in a sweep, 0 without a sweep."""
+    replayed: bool = False
+    """Whether its log is replayed at the end, and views are read-only: the first cell under a policy from a plug-in."""
 
     @property
     def title(self) -> str:
@@ -94,7 +101,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     tasks = built.workload.tasks
     config, entry = cluster_of(scenario, built), cell.scenario["spec"]["policies"][0]
     with ExitStack() as stack:
-        more = [*columns(scenario), *(OF_SERVICES if has_services(built.workload) else ())]
+        more = [*columns(scenario), *(SERVICE_COLUMNS if has_services(built.workload) else ())]
         recorder = Recorder(config.nodes, config.resources, scratch=directory, more=more)
         stack.callback(recorder.close)
         simulation, who = assemble(
@@ -108,12 +115,16 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
             progress=lambda _: progress(_status(simulation)),
         )
         progress(_status(simulation))
+        if cell.replayed:
+            stack.enter_context(read_only(scheduler.view for scheduler in who.schedulers))
         begun = time.perf_counter()
         simulation.run(scenario.spec.until)
         wall_s = time.perf_counter() - begun
         progress(_status(simulation))
         sha256 = who.sha256
         recorder.write(directory)
+    if cell.replayed:
+        _replay(directory, entry["kind"])
     load, load_resource = offered(scenario, built)
     counters = {
         **identity(cell),
@@ -132,11 +143,41 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "log_sha256": sha256,
         **({"logs": {name: log.sha256 for name, log in who.logs.items()}} if len(who.logs) > 1 else {}),
         "plugins": hashes(cell.plugins),
-        "workload": {"name": built.workload.name, "source": built.workload.source, "notes": list(built.notes)},
+        "workload": _workload(built),
     }
+    complete(directory, counters)
+    return counters
+
+
+def _replay(directory: Path, policy: str) -> None:
+    """Replay the cell's whole logs, if any were kept. Raises NotRepeatable for other decisions."""
+    for path in logs_of(directory):
+        try:
+            for _ in Replay(log_lines(path), decider):
+                pass
+        except IncompleteLog:
+            return  # of decisions alone
+        except LogDiffers as difference:
+            raise NotRepeatable(
+                f"policy '{policy}' decides differently when its log is replayed: it may depend on the cluster as it "
+                "sees it, its own settings and seed alone, not on random numbers, clocks, files or the order of a set "
+                f"({difference})"
+            ) from None
+
+
+def complete(directory: Path, counters: dict[str, Any]) -> None:
+    """Write cell.json: the counters and, so that damage is found, the sha256 of each of the cell's other files."""
+    files = hashes(path for path in sorted(directory.iterdir()) if path.is_file())
+    counters["files"] = {Path(path).name: sha256 for path, sha256 in files.items()}
     # Last, as only a cell with this file counts as complete.
     write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
-    return counters
+
+
+def _workload(built: Built) -> dict[str, Any]:
+    """The fields of `WorkloadFigures`."""
+    workload = built.workload
+    date = {} if workload.began is None else {"began": msgspec.to_builtins(workload.began)}
+    return {"name": workload.name, "source": workload.source, "notes": list(built.notes), **date}
 
 
 def _status(simulation: Simulation) -> Status:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.execution import Execution, Listed
+from rm_emulator.engine.execution import Execution, ListedTimes
 from rm_emulator.engine.sizes import Sizes
 from rm_emulator.experiments.assembly import waves_of
 from rm_emulator.results.story import FOR_DATA, STARTING
@@ -142,18 +142,18 @@ def _gangs(setting: CellSetting, entry: WorkloadJob) -> Iterator[Change]:
         "with tasks that start one by one instead of in gangs",
         _with_job(setting, entry, stages=alone),
     )
-    times = Execution(setting.config, setting.seed, waves_of(setting.built)).stages(entry)
+    times = Execution(setting.config, setting.seed, waves_of(setting.built)).stage_times(entry)
     halved, runtimes = list(stages), list(entry.runtimes)
     for index in gangs:
         known = times[index]
-        if not isinstance(known, Listed):
+        if not isinstance(known, ListedTimes):
             return  # measured waves follow the executors: what two tasks in one would take is not known
         halved[index], runtimes[index] = _halved(stages[index], known)
     words = "with half as many tasks in its gangs, each with the work of two"
     yield Change("fewer_tasks", words, _with_job(setting, entry, stages=tuple(halved), runtimes=tuple(runtimes)))
 
 
-def _halved(stage: Stage, times: Listed) -> tuple[Stage, PerTask]:
+def _halved(stage: Stage, times: ListedTimes) -> tuple[Stage, PerTask]:
     """Half as many tasks, each with the run time of two."""
     tasks = -(-stage.tasks // 2)
     first, second = times.first[:tasks], [*times.first[tasks:], 0]

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from rm_emulator.engine.assemble import timing
-from rm_emulator.engine.config import Decentralised, EngineConfig, OfSeveral, Thinking
+from rm_emulator.engine.config import Decentralised, EngineConfig, MultipleThinkers, Thinking
 from rm_emulator.engine.control import Control, OneScheduler
-from rm_emulator.engine.several import Several, assigned, first_container
+from rm_emulator.engine.multiple_schedulers import MultipleSchedulers, assign_jobs, first_container
 from rm_emulator.engine.workers import Workers
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.workload.model import Workload
@@ -50,7 +50,7 @@ class Deciders:
         self.schedulers = [each for each in self._all if isinstance(each, Scheduler)]
         """The deciders with a view of the cluster: none where workers queue."""
         self.control = self._control(config, workload)
-        self.hears_truth = any(is_told_the_truth(own.get("predictor")) for own in entries.values())
+        self.is_clairvoyant = any(is_clairvoyant(own.get("predictor")) for own in entries.values())
 
     def _control(self, config: EngineConfig, workload: Workload) -> Control:
         first, who, jobs = self._all[0], config.architecture, workload.jobs
@@ -58,13 +58,13 @@ class Deciders:
             return Workers(first)
         if not isinstance(who, Thinking):
             return OneScheduler(first)
-        of = assigned(jobs, who.thinkers) if isinstance(who, OfSeveral) else {each.job.id: 0 for each in jobs}
-        return Several(self.schedulers, of)
+        of = assign_jobs(jobs, who.thinkers) if isinstance(who, MultipleThinkers) else {each.job.id: 0 for each in jobs}
+        return MultipleSchedulers(self.schedulers, of)
 
     @property
     def decided(self) -> int:
         """Decisions so far."""
-        return sum(each.decided for each in self._all)
+        return sum(each.decision_count for each in self._all)
 
     @property
     def messages(self) -> int | None:
@@ -82,7 +82,9 @@ class Deciders:
 def entries_of(entry: Entry, scenario: Scenario) -> dict[str, Entry]:
     """Entry of `policies` by scheduler; '' names a single scheduler."""
     who = scenario.spec.cluster.architecture
-    return {each.name: each.policy or entry for each in who.thinkers} if isinstance(who, OfSeveral) else {"": entry}
+    return (
+        {each.name: each.policy or entry for each in who.thinkers} if isinstance(who, MultipleThinkers) else {"": entry}
+    )
 
 
 def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: EngineConfig, number: int) -> SchedulerConfig:
@@ -106,6 +108,6 @@ def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: Engine
     )
 
 
-def is_told_the_truth(predictor: Entry | None) -> bool:
+def is_clairvoyant(predictor: Entry | None) -> bool:
     """Whether the predictor declares `told_truth = True`, as the oracle does; nobody else hears true run times."""
     return predictor is not None and predictors.entry(predictor["kind"]).cls.told_truth

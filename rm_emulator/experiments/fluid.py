@@ -1,6 +1,6 @@
 """The workload under ideal water-filling: every task is a fluid, and every queue always has exactly its fair share.
 
-At every instant the tree of queues is filled (`results.filling`) with the demands of each queue's runnable tasks.
+At every instant the tree of queues is filled (`results.water_filling`) with the demands of each queue's runnable tasks.
 Below a queue its jobs are filled in the same way, by their weight, with the queue's grant. All tasks of a
 job run at the rate granted / asked, at most 1 (a task on a node for itself), times the cluster's mean speed. A stage
 begins when its parents are done. There are no nodes, heartbeats, containers, application masters or limits per user.
@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from rm_emulator.results.filling import Tree
 from rm_emulator.results.metrics import Floats, Ints
+from rm_emulator.results.water_filling import SharingTree
 
 #: So many times at most are completions looked at: beyond it several in a row change the rates together.
 STEPS: Final = 5_000
@@ -49,7 +49,7 @@ class FluidJob(msgspec.Struct, frozen=True, kw_only=True):
 
 def finish_times(
     jobs: Sequence[FluidJob],
-    tree: Tree,
+    tree: SharingTree,
     capacity: Sequence[int],
     *,
     speed: float = 1.0,
@@ -95,7 +95,7 @@ class _Flow:
     """The state of the flow. Arrays have a row per job of the workload; `active` are the rows in use."""
 
     def __init__(
-        self, jobs: Sequence[FluidJob], tree: Tree, capacity: Sequence[int], speed: float, grain_ms: float
+        self, jobs: Sequence[FluidJob], tree: SharingTree, capacity: Sequence[int], speed: float, grain_ms: float
     ) -> None:
         self.jobs, self.tree, self.speed, self.grain_ms = jobs, tree, speed, grain_ms
         self.capacity = np.array(capacity, dtype=np.float64)

@@ -18,19 +18,18 @@ import msgspec
 
 from rm_emulator.experiments import metadata, pool
 from rm_emulator.experiments.cell import Cell, Status
-from rm_emulator.experiments.directory import COMMAND, RunDirectory, Words
+from rm_emulator.experiments.directory import COMMAND, OptionNames, RunDirectory, damaged
 from rm_emulator.experiments.progress import Display
+from rm_emulator.experiments.resolved import at_point, resolved
 from rm_emulator.files import write_file
 from rm_emulator.results.figures import Summary
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema import PolicySpec
 from rm_emulator.scenario.schema.workload import TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, description
 from rm_emulator.version import __version__
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
-from schedulers.core.registry import Registry
 
 #: Baselines that are the same for every policy.
 WITHOUT_POLICY: Final = ("ideal",)
@@ -67,52 +66,18 @@ class Finished(msgspec.Struct, frozen=True):
     """Number of cells from earlier runs."""
 
 
-def resolved(loaded: Loaded) -> dict[str, Any]:
-    """The scenario as plain data with nothing left open: every setting of every policy, absolute paths."""
-    scenario = loaded.scenario
-    data: dict[str, Any] = scenario.model_dump(mode="json", exclude_none=True)
-    spec = data["spec"]
-    spec["policies"] = [_resolved_policy(policy) for policy in scenario.spec.policies]
-    spec["baseline"] = scenario.spec.baseline or scenario.spec.policies[0].label
-    spec["plugins"] = list(loaded.plugins)
-    for key in ("path", "profiles"):
-        if key in spec["workload"]:
-            spec["workload"][key] = str((loaded.folder / spec["workload"][key]).resolve())
-        if values := spec.get("sweep", {}).get(f"workload.{key}"):
-            spec["sweep"][f"workload.{key}"] = [str((loaded.folder / value).resolve()) for value in values]
-    return data
-
-
-def at_point(loaded: Loaded) -> dict[str, Any]:
-    """`resolved`, as a scenario of its own without a sweep."""
-    data = resolved(loaded)
-    data["spec"].pop("sweep", None)
-    return data
-
-
-def _resolved_policy(policy: PolicySpec) -> dict[str, Any]:
-    settings = {"label": policy.label, **_settings(policies, policy.settings)}
-    settings["placement"] = _settings(placers, policy.placement or {"kind": "first_fit"})
-    if policy.predictor is not None:
-        settings["predictor"] = _settings(predictors, policy.predictor)
-    return settings
-
-
-def _settings(registry: Registry[Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    _, params = registry.parse(spec)
-    return {"kind": spec["kind"], **msgspec.to_builtins(params)}
-
-
 def all_plugins(loaded: Loaded, plugins: Sequence[str]) -> tuple[str, ...]:
     """The scenario's own plug-ins and the given plug-ins."""
     return tuple(dict.fromkeys((*loaded.plugins, *plugins)))
 
 
-def cells(loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = ()) -> list[Cell]:
+def cells(
+    loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = (), *, replay: bool = False
+) -> list[Cell]:
     """The cells of a scenario, seed by seed so that consecutive cells of a worker often share a workload.
 
     Baselines come last, so that an interrupted run has its own figures first. beside: hashes of further inputs of the
-    results.
+    results. replay: replay the first cell of each policy with a part from a plug-in.
     """
     digest = cache(lambda path: next(_digests([path])))  # a trace is read once, however many points it has
     plugins = all_plugins(loaded, plugins)
@@ -122,7 +87,14 @@ def cells(loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = (
         data, spec, inputs = at_point(each), each.scenario.spec, [*outside, *map(digest, _inputs(each))]
         of_point = partial(_cell, data, plugins=plugins, outside=inputs, point=each.point.number)
         entries = data["spec"]["policies"]
-        runs += [of_point(policy, seed) for seed in spec.seeds for policy in entries]
+        # Of a sweep the first point will do: the policy is the same at every point.
+        whole, first = replay and each is loaded.points[0], spec.seeds[0]
+        who = data["spec"]["cluster"]["architecture"]
+        runs += [
+            of_point(policy, seed, replayed=whole and seed == first and is_foreign([policy, who]))
+            for seed in spec.seeds
+            for policy in entries
+        ]
         others += [
             of_point(policy, seed, baseline=name)
             for seed in spec.seeds
@@ -140,6 +112,7 @@ def _cell(
     outside: Sequence[str],
     baseline: str = "",
     point: int = 0,
+    replayed: bool = False,
 ) -> Cell:
     beside = ("baseline", "baselines", "expect", "plugins", "report")  # no cell depends on these
     spec = {k: v for k, v in data["spec"].items() if k not in beside}
@@ -152,7 +125,17 @@ def _cell(
         essence, label = {k: v for k, v in essence.items() if k != "policies"}, ""
     settings = _hash([essence, *outside, *([baseline] if baseline else [])])
     key = _hash([settings, __version__, code_digest()])
-    return Cell(scenario, label, seed, key, settings, tuple(plugins), baseline, point)
+    return Cell(scenario, label, seed, key, settings, tuple(plugins), baseline, point, replayed)
+
+
+def is_foreign(data: Any) -> bool:
+    """Whether plain data, or a block inside, names a policy, predictor or placer from outside the program."""
+    if isinstance(data, Mapping):
+        name = str(data.get("kind"))
+        found = [registry.entry(name).cls for registry in (policies, predictors, placers) if name in registry]
+        ours = all(cls.__module__.startswith("schedulers.") for cls in found)
+        return not ours or any(map(is_foreign, data.values()))
+    return isinstance(data, list | tuple) and any(map(is_foreign, data))
 
 
 def _hash(data: Any) -> str:
@@ -199,28 +182,32 @@ def run(
     plugins: Sequence[str] = (),
     overwrite: bool = False,
     display: Display | None = None,
-    words: Words = COMMAND,
+    option_names: OptionNames = COMMAND,
     beside: Sequence[str] = (),
+    replay: bool = True,
 ) -> Finished:
     """Compute the missing cells of a checked scenario, then summary.json and report.html.
 
     jobs: processes at once, by default a process per core, or the calling process alone for a grid smaller than a
-    worker's start. built: a seed's workload, to be described in workload.json. words: for messages. beside: as of
-    `cells`. Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
+    worker's start. built: a seed's workload, to be described in workload.json. words: for messages. beside, replay: as
+    of `cells`. Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
     nothing half-written does.
     """
-    grid, scenario = cells(loaded, plugins, beside), resolved(loaded)
+    grid, scenario = cells(loaded, plugins, beside, replay=replay), resolved(loaded)
     points = [at_point(each) for each in loaded.points if each.point.number]
-    with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, words=words) as directory:
+    with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, option_names=option_names) as directory:
         # Before the cells, so that an interrupted run can be repeated as well.
         made = metadata.of_run(scenario, all_plugins(loaded, plugins), code_digest())
         write_file(directory.path / "run.json", json.dumps(made, indent=1) + "\n")
-        done = directory.done()
+        done = directory.completed_cells()
         missing = [cell for cell in grid if cell not in done]
-        work = _Work(directory, missing, display or Display())
+        work = _GridListener(directory, missing, display or Display())
+        for cell in missing:
+            if name := damaged(directory.cell(cell)):
+                work.display.again(cell, name)
         work.display.begin(grid, done)
         try:
-            pool.run_cells(work.places, jobs or _processes(missing, built), work)
+            pool.run_cells(work.cells, jobs or _processes(missing, built), work)
         finally:
             work.display.end()
         if built is not None and not points:
@@ -248,24 +235,27 @@ def _summarise(out: Path, scenario: Mapping[str, Any], points: Sequence[Mapping[
     return made
 
 
-class _Work:
+class _GridListener:
     """Takes in finished cells."""
 
     def __init__(self, directory: RunDirectory, missing: Sequence[Cell], display: Display) -> None:
         self._directory, self.display = directory, display
-        self.places = [(cell, directory.workplace(cell)) for cell in missing]
+        self.cells = [(cell, directory.scratch_folder(cell)) for cell in missing]
         self.failures: list[Failure] = []
 
     def progress(self, index: int, status: Status) -> None:
-        self.display.progress(self.places[index][0], status)
+        self.display.progress(self.cells[index][0], status)
+
+    def silent(self, index: int, seconds: float, where: str) -> None:
+        self.display.silent(self.cells[index][0], seconds, where)
 
     def finished(self, index: int) -> None:
-        cell, workplace = self.places[index]
+        cell, workplace = self.cells[index]
         self._directory.accept(cell, workplace)
         self.display.finished(cell)
 
     def failed(self, index: int, why: str, traceback: str) -> None:
-        cell, workplace = self.places[index]
-        path = self._directory.failure(cell, workplace, traceback)
+        cell, workplace = self.cells[index]
+        path = self._directory.keep_failure(cell, workplace, traceback)
         self.failures.append(Failure(cell.title, cell.seed, why, path))
         self.display.failed(cell)

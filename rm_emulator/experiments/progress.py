@@ -20,8 +20,14 @@ class Display:
     def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
         """The grid's cells, and the cells among them finished by an earlier run."""
 
+    def again(self, cell: Cell, file: str) -> None:
+        """The cell was complete once and is computed again, as its file has changed since."""
+
     def progress(self, cell: Cell, status: Status) -> None:
         """How far the cell is."""
+
+    def silent(self, cell: Cell, seconds: float, where: str) -> None:
+        """Nothing was heard of the cell for so long; see `pool.Work`."""
 
     def finished(self, cell: Cell) -> None:
         """The cell is complete."""
@@ -51,6 +57,14 @@ class Lines(Display):
         self._cells, self._done = len(cells), len(done)
         if done:
             _print(f"{len(done)} of {len(cells)} runs are there already")
+
+    def again(self, cell: Cell, file: str) -> None:
+        """See Display."""
+        _print(_damage(cell, file))
+
+    def silent(self, cell: Cell, seconds: float, where: str) -> None:
+        """See Display."""
+        _print(_silence(cell, seconds, where))
 
     def progress(self, cell: Cell, status: Status) -> None:
         """See Display."""
@@ -106,6 +120,14 @@ class Bars(Display):
             self._bars.console.print(f"{len(done)} of {len(cells)} runs are there already", highlight=False)
         self._bars.start()
 
+    def again(self, cell: Cell, file: str) -> None:
+        """See Display."""
+        self._bars.console.print(_damage(cell, file), highlight=False)
+
+    def silent(self, cell: Cell, seconds: float, where: str) -> None:
+        """See Display."""
+        self._bars.console.print(_silence(cell, seconds, where), highlight=False)
+
     def progress(self, cell: Cell, status: Status) -> None:
         """See Display."""
         done, total = status.tasks, status.of_tasks
@@ -143,6 +165,15 @@ class Bars(Display):
 
 def _name(cell: Cell) -> str:
     return f"{cell.title} seed {cell.seed}"
+
+
+def _silence(cell: Cell, seconds: float, where: str) -> str:
+    at = f", at work in {where}" if where else ""
+    return f"{_name(cell)}: nothing heard for {seconds:.0f} s{at}; does a plug-in's code come to an end?"
+
+
+def _damage(cell: Cell, file: str) -> str:
+    return f"{_name(cell)} runs again: {file} is not as its run left it"
 
 
 def _so_far(status: Status, per_s: float) -> str:

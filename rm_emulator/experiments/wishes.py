@@ -18,7 +18,7 @@ from schedulers.core.events import Estimated, JobSubmitted, NodeAdded
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.tetrisched.leasing import Leasing
+from schedulers.planning.tetrisched.policy import PlanAheadPolicy
 from schedulers.planning.tetrisched.strl import InvalidExpression, parse, write
 
 #: Without a policy in the scenario that plans for wishes it is as with this one.
@@ -64,7 +64,9 @@ def _job(loaded: Loaded, source: WorkloadJob) -> Iterator[str]:
     spec, job = loaded.scenario.spec, source.job
     if job.deadline is not None:
         job = msgspec.structs.replace(job, deadline=job.deadline - source.submit_ms)
-    planned = (policy.settings for policy in spec.policies if issubclass(policies.entry(policy.kind).cls, Leasing))
+    planned = (
+        policy.settings for policy in spec.policies if issubclass(policies.entry(policy.kind).cls, PlanAheadPolicy)
+    )
     resources = resources_of(loaded.scenario)
     config = SchedulerConfig(
         resources=resources.names, policy=dict(next(planned, _USUAL)), predictor={"kind": "oracle"}, offers="cycle"
@@ -74,8 +76,8 @@ def _job(loaded: Loaded, source: WorkloadJob) -> Iterator[str]:
         scheduler.handle(NodeAdded(0, node))
     scheduler.handle(Estimated(0, job.id, tuple(map(round, _takes(source)))))
     scheduler.handle(JobSubmitted(0, job))
-    assert isinstance(scheduler.policy, Leasing)
-    for state, stage, asked in scheduler.policy.asks(scheduler.view):
+    assert isinstance(scheduler.policy, PlanAheadPolicy)
+    for state, stage, asked in scheduler.policy.expressions(scheduler.view):
         said = job.stages[stage.index]
         yield f"# job {state.id}, stage {said.name}: {said.tasks} tasks{' together' if said.gang else ''}"
         yield "# none of what it wishes for can ever be had" if asked is None else write(asked.wants, indent=_INDENT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import signal
 import sys
 import time
 import traceback
@@ -14,12 +16,18 @@ if TYPE_CHECKING:
 _EVERY_S: Final = 0.1
 
 
-def main(descriptor: int) -> None:
-    """Work until the pipe is closed, by the parent's wish or its end."""
+def main(descriptor: int, stack: int) -> None:
+    """Work until the pipe is closed, by the parent's wish or its end.
+
+    descriptor: of the pipe. stack: of a file to which SIGUSR1 has the present stack written.
+    """
+    faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
     from rm_emulator.experiments.baselines import compute
     from rm_emulator.program import cause
 
+    sys.stdout = sys.stderr  # what a plug-in prints; what C libraries print ends in the parent's choice, nowhere
     pipe: Connection[Any, Any] = Connection(descriptor)
+    pipe.send(("ready",))
     while True:
         try:
             cell, directory = pipe.recv()
@@ -49,4 +57,4 @@ class _Throttled:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

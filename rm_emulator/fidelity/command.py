@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from rm_emulator.fidelity import table
 from rm_emulator.fidelity.check import Progress, Simulate, check_folder
 from rm_emulator.fidelity.measures import FolderFidelity, Tolerances
+
+#: Seconds between two lines of progress.
+_EVERY_S: Final = 10.0
 
 
 def main(
@@ -72,11 +77,23 @@ def _compare(
         ]
 
 
+def _lines(title: str) -> Progress:
+    said = dict[str, float]()
+
+    def report(name: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if name not in said or now - said[name] >= _EVERY_S or done == total:
+            said[name] = now
+            print(f"{title}: {name}, {100 * done // total} % done", file=sys.stderr, flush=True)  # noqa: T201 (progress)
+
+    return report
+
+
 @contextmanager
 def _progress(title: str) -> Iterator[Progress]:
-    """A bar per folder where standard error is a terminal, else nothing."""
+    """A bar per folder where standard error is a terminal, else a line at each folder's begin and every ten seconds."""
     if not sys.stderr.isatty():
-        yield lambda name, done, total: None
+        yield _lines(title)
         return
     from rich.console import Console
     from rich.progress import Progress as Bars_

@@ -14,7 +14,7 @@ import yaml
 from rm_emulator.files import write_file
 from rm_emulator.hadoop.capacity import CapacityConfig, CapacityQueue
 from rm_emulator.hadoop.fair import FairConfig, FairQueue
-from rm_emulator.hadoop.folder import Folder
+from rm_emulator.hadoop.folder import Folder, read_folder
 from rm_emulator.hadoop.workload import SOURCE, workload
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.workload import storage
@@ -237,3 +237,16 @@ def _fair_queue(queue: FairQueue, config: FairConfig, total: tuple[int, int]) ->
     if apps is not None:
         settings["max_running_apps"] = apps
     return settings
+
+
+def convert(source: Path, output: Path, *, overwrite: bool) -> tuple[str, list[str]]:
+    """Writes the scenario of a folder; returns a line on the scenario, and notes on what is not modelled.
+
+    Raises as `read_folder` and `write_scenario`.
+    """
+    folder = read_folder(source)
+    workload = write_scenario(folder, output, overwrite=overwrite)
+    nodes, jobs = len(folder.run.nodes), len(workload.jobs)
+    missing = [f"not modelled: {', '.join(folder.not_modelled)}"] if folder.not_modelled else []
+    sizes = f"{nodes:,} nodes, {jobs:,} jobs, {workload.tasks:,} tasks"
+    return f"{output / SCENARIO}: {sizes}", [*missing, *(f"note: {note}" for note in folder.notes)]

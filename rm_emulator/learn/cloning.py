@@ -10,13 +10,13 @@ import torch
 
 from rm_emulator.learn.agents import Chosen, Decision, Seen
 from rm_emulator.learn.config import Cloning
-from rm_emulator.learn.network import Parts
-from rm_emulator.learn.samples import descend, lots, mean, off
+from rm_emulator.learn.network import TorchNetwork
+from rm_emulator.learn.samples import critic_loss, descend, mean, minibatches
 from schedulers.learned.graph import Graph
 from schedulers.learned.limits import candidates
 
 
-def offered(decision: Decision[Any, Any]) -> Decision[Any, Any]:
+def nearest_offered(decision: Decision[Any, Any]) -> Decision[Any, Any]:
     """The decision with the nearest limit among the candidates, because a teacher may name any limit."""
     if not isinstance(decision.graph, Graph):
         return decision
@@ -27,29 +27,29 @@ def offered(decision: Decision[Any, Any]) -> Decision[Any, Any]:
 
 
 def clone(
-    network: Parts,
+    network: TorchNetwork,
     decisions: Sequence[Decision[Seen, Chosen]],
     settings: Cloning,
     generator: np.random.Generator,
-    told: Callable[[int, float], None] = lambda *_: None,
-    expected: np.ndarray | None = None,
+    report: Callable[[int, float], None] = lambda *_: None,
+    critic_targets: np.ndarray | None = None,
 ) -> None:
     """Some epochs over a teacher's decisions. Raises Diverged.
 
-    told: called with each epoch and its mean loss. expected: targets of the network's critic.
+    report: called with each epoch and its mean loss. critic_targets: targets of the network's critic.
     """
-    known = [offered(decision) for decision in decisions]
+    known = [nearest_offered(decision) for decision in decisions]
     count = max(1, len(known) // settings.minibatch)
-    minibatches = lots(network, known, np.zeros(len(known)), count, generator, expected)
+    batches = minibatches(network, known, np.zeros(len(known)), count, generator, critic_targets)
     optimiser = network.adam(settings.learning_rate)
-    steps = settings.epochs * len(minibatches)
+    steps = settings.epochs * len(batches)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.learning_rate, total_steps=steps)
     for epoch in range(settings.epochs):
         losses = []
-        for index in generator.permutation(len(minibatches)):
-            judged = network(minibatches[index].given)
-            loss = -judged.log_probability.mean()
-            descend(network, optimiser, loss + off(judged, minibatches[index]), 1.0)
+        for index in generator.permutation(len(batches)):
+            evaluation = network(batches[index].inputs)
+            loss = -evaluation.log_probability.mean()
+            descend(network, optimiser, loss + critic_loss(evaluation, batches[index]), 1.0)
             schedule.step()
             losses.append(loss.item())
-        told(epoch, mean(losses))
+        report(epoch, mean(losses))

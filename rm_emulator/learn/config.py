@@ -15,7 +15,7 @@ from rm_emulator.issues import InvalidInput, did_you_mean
 from rm_emulator.scenario.document import Document, read_documents
 from rm_emulator.scenario.durations import parse_seeds
 from schedulers.core.errors import nearest
-from schedulers.learned.shelf import SHIPPED
+from schedulers.learned.model_store import SHIPPED
 
 #: Configurations that ship with the package.
 PACKAGED: Final = Path(__file__).parent / "configs"

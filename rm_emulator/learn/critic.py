@@ -34,7 +34,7 @@ def features(graph: Graph) -> list[float]:
     return [float(value) for value in (len(work), *sums, *over)]
 
 
-def beside_others(times: Sequence[Doubles], seen: Sequence[Doubles], ends: Sequence[int]) -> list[Doubles]:
+def less_group_mean(times: Sequence[Doubles], seen: Sequence[Doubles], ends: Sequence[int]) -> list[Doubles]:
     """For each rollout the difference of its features from the mean of all rollouts at the same time.
 
     seen: [decisions, features] each. ends: ends of the rollouts, with features of 0. Features between decisions are
@@ -53,7 +53,7 @@ def beside_others(times: Sequence[Doubles], seen: Sequence[Doubles], ends: Seque
     return [rows - mean(at) for at, rows in zip(times, seen, strict=True)]
 
 
-def unexplained(advantages: Doubles, states: Doubles) -> Doubles:
+def residuals(advantages: Doubles, states: Doubles) -> Doubles:
     """Advantages [decisions] without the part linear in states [decisions, features], differences from the mean."""
     if len(advantages) <= states.shape[1]:
         return advantages

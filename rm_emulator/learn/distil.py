@@ -20,16 +20,16 @@ from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.learn.agents import Ask, is_forced
 from rm_emulator.learn.cart import grow
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from rm_emulator.learn.rollouts import Theatre
+from rm_emulator.learn.rollouts import RolloutWorker
 from schedulers.core import keyed
 from schedulers.core.policy import ClusterView
-from schedulers.learned import facts, shelf
+from schedulers.learned import model_store, tree_features
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.limits import STEPS
 from schedulers.learned.network import Network, Scores, log_probabilities
 from schedulers.learned.tree import Tree, TreeDecider, Trees, write
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 #: File of the best trees on the validation seeds.
 BEST: Final = "best.yaml"
 #: Limits distinguished by a tree; the last limit is all executors.
@@ -46,21 +46,21 @@ def smoke(config: Config) -> Config:
     )
 
 
-class Lessons:
+class TeacherDataset:
     """The teacher's probabilities of each job, of each stage of the chosen job, and of each limit."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[Doubles, Doubles]] = []
         self.stages: list[tuple[Doubles, Doubles]] = []
         self.limits: list[tuple[Doubles, Doubles]] = []
-        self.agreed = self.asked = 0
+        self.agreements = self.decisions = 0
 
     def fitted(self, config: Config, about: str) -> Trees:
         """The trees."""
         settings = config.distillation
         job, stage = (self._scored(rows, config) for rows in (self.jobs, self.stages))
         known, chances = (np.stack(parts) for parts in zip(*self.limits, strict=True))
-        return Trees(job, stage, grow(known, chances, settings.leaves, settings.least, _middle), about)
+        return Trees(job, stage, grow(known, chances, settings.leaves, settings.least, _median_limit), about)
 
     @staticmethod
     def _scored(rows: list[tuple[Doubles, Doubles]], config: Config) -> Tree:
@@ -77,43 +77,43 @@ def _chance(mean: Doubles) -> float:
     return float(f"{mean[0]:.3g}")
 
 
-def _middle(chances: Doubles) -> float:
+def _median_limit(chances: Doubles) -> float:
     """The median limit."""
     return LIMITS[int(np.searchsorted(chances.cumsum(), chances.sum() / 2))]
 
 
-class Lesson:
+class DaggerEpisode:
     """One episode: pupil or teacher decides, and the teacher's probabilities are noted."""
 
-    def __init__(self, lessons: Lessons, teacher: Network, pupil: TreeDecider | None) -> None:
-        self._lessons, self._teacher, self._pupil = lessons, teacher, pupil
+    def __init__(self, dataset: TeacherDataset, teacher: Network, student: TreeDecider | None) -> None:
+        self._dataset, self._teacher, self._student = dataset, teacher, student
 
     def ask(self, graph: Graph, _: ClusterView) -> Action:
         """The pupil's action, or the teacher's without a pupil."""
         scores = self._teacher.scores(graph)
         best = int(scores.stages.argmax())
-        told = Action(int(scores.jobs[best]), int(scores.rows[best]), 0)
-        action = self._pupil.choose(graph).action if self._pupil else told
+        wanted = Action(int(scores.jobs[best]), int(scores.rows[best]), 0)
+        action = self._student.choose(graph).action if self._student else wanted
         limits, values = self._teacher.limits(graph, action.job)
         if not is_forced(graph):
             self._note(graph, scores, action, _by_limit(limits, values, graph.executors))
-            self._lessons.asked += 1
-            self._lessons.agreed += action[:2] == told[:2]
-        return action if self._pupil else told._replace(limit=limits[int(values.argmax())])
+            self._dataset.decisions += 1
+            self._dataset.agreements += action[:2] == wanted[:2]
+        return action if self._student else wanted._replace(limit=limits[int(values.argmax())])
 
     def _note(self, graph: Graph, scores: Scores, action: Action, limits: Doubles) -> None:
         chances = np.exp(log_probabilities(scores.stages))
-        jobs, of_jobs = facts.of_jobs(graph)
-        self._lessons.jobs.append((of_jobs, np.bincount(scores.jobs, chances, len(graph.jobs))[jobs].astype(float)))
-        rows, of_stages = facts.of_stages(graph.jobs[action.job])
+        jobs, of_jobs = tree_features.job_features(graph)
+        self._dataset.jobs.append((of_jobs, np.bincount(scores.jobs, chances, len(graph.jobs))[jobs].astype(float)))
+        rows, of_stages = tree_features.stage_features(graph.jobs[action.job])
         own = of_jobs[np.flatnonzero(jobs == action.job)]
         known = np.hstack([np.repeat(own, len(rows), axis=0), of_stages])
         mine = scores.jobs == action.job
         within = np.exp(log_probabilities(scores.stages[mine]))
         chance = np.bincount(scores.rows[mine], within, len(graph.jobs[action.job].stages)).astype(float)
         if len(rows) > 1:
-            self._lessons.stages.append((known, chance[rows]))
-        self._lessons.limits.append((known[rows == action.row][0], limits))
+            self._dataset.stages.append((known, chance[rows]))
+        self._dataset.limits.append((known[rows == action.row][0], limits))
 
 
 def _by_limit(limits: Sequence[int], values: Doubles, executors: int) -> Doubles:
@@ -126,15 +126,15 @@ def _by_limit(limits: Sequence[int], values: Doubles, executors: int) -> Doubles
 
 
 class Distillation:
-    """A run in a folder, in this process alone. say: called with lines of progress."""
+    """A run in a folder, in this process alone. report: called with lines of progress."""
 
-    def __init__(self, config: Config, folder: Path, say: Say) -> None:
+    def __init__(self, config: Config, folder: Path, report: Report) -> None:
         if (folder / BEST).exists():
             raise InvalidInput([Issue(str(folder), "holds trees already: name another --out")])
-        self.config, self.folder, self._say = config, folder, say
-        self._theatre = Theatre(config.workloads)
-        self._weights = shelf.take(config.distillation.teacher)
-        self._lessons = Lessons()
+        self.config, self.folder, self._report = config, folder, report
+        self._worker = RolloutWorker(config.workloads)
+        self._weights = model_store.weights_of(config.distillation.teacher)
+        self._dataset = TeacherDataset()
 
     def run(self) -> float:
         """All rounds; the best trees are in the folder. Returns their score: 1 is as good as the teacher."""
@@ -142,8 +142,8 @@ class Distillation:
         reference = self._validated(None)
         best, trees = math.inf, None
         for number in range(settings.rounds):
-            lessons = self._lessons
-            lessons.agreed = lessons.asked = 0
+            lessons = self._dataset
+            lessons.agreements = lessons.decisions = 0
             for episode in range(settings.episodes):
                 self._play(number * settings.episodes + episode, trees)
             trees = lessons.fitted(self.config, self._about(number + 1))
@@ -154,9 +154,9 @@ class Distillation:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 write_file(self.folder / BEST, write(trees))
             left = (time.monotonic() - begun) / (number + 1) * (settings.rounds - number - 1)
-            self._say(
+            self._report(
                 f"round {number + 1}/{settings.rounds}: {len(lessons.limits):,} decisions, played with "
-                f"{lessons.agreed / max(1, lessons.asked):.0%} as the teacher would; validation JCT "
+                f"{lessons.agreements / max(1, lessons.decisions):.0%} as the teacher would; validation JCT "
                 f"{', '.join(f'{jct:.1f} s' for jct in jcts)}, {score:.3f} of {settings.teacher} (best {best:.3f})"
                 + (f", {left / 60:.0f} min left" if left else "")
             )
@@ -176,8 +176,8 @@ class Distillation:
         draws = keyed.generator(self.config.seed, "lesson", number)
         workload = self.config.workload(draws)
         limit = self.config.workloads[workload].limit_ms(draws)
-        lesson = Lesson(self._lessons, Network(self._weights), trees and TreeDecider(trees))
-        self._theatre.episode(workload, FIRST_TRAINING_SEED + number, limit).play(lesson.ask)
+        lesson = DaggerEpisode(self._dataset, Network(self._weights), trees and TreeDecider(trees))
+        self._worker.episode(workload, FIRST_TRAINING_SEED + number, limit).play(lesson.ask)
 
     def _validated(self, trees: Trees | None) -> list[float]:
         """By workload the mean JCT on the validation seeds, s; trees None: the teacher's."""
@@ -186,9 +186,11 @@ class Distillation:
             jcts = []
             for seed in self.config.validation.numbers:
                 ask = (
-                    Lesson(Lessons(), Network(self._weights), None).ask if trees is None else _asked(TreeDecider(trees))
+                    DaggerEpisode(TeacherDataset(), Network(self._weights), None).ask
+                    if trees is None
+                    else _asked(TreeDecider(trees))
                 )
-                jcts.append(self._theatre.episode(workload, seed, each.validated_ms).play(ask).jct_s)
+                jcts.append(self._worker.episode(workload, seed, each.validated_ms).play(ask).jct_s)
             found.append(float(np.mean(jcts)))
         return found
 

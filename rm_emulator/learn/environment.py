@@ -19,8 +19,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rm_emulator.engine.recording import Kept
-from rm_emulator.experiments.grid import at_point
+from rm_emulator.engine.recording import MemoryRecording
+from rm_emulator.experiments.resolved import at_point
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
 from rm_emulator.learn.agents import AGENTS
 from rm_emulator.learn.episode import REWARD_MS, Episode, EpisodeSetting, Objective, stepped
@@ -196,7 +196,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         """The same episode under one of the scenario's own policies, to its end, for comparison with the agent."""
         chunks: list[bytes] = []
         log = Log(chunks.append)
-        kept = Kept(attempts=False)
+        kept = MemoryRecording(attempts=False)
         simulation = EpisodeSetting(self._scenario, _policy(self._policies, label), seed).run(kept, log=log).simulation
         simulation.run()
         log.flush()

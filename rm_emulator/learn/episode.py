@@ -14,10 +14,10 @@ import numpy as np
 from greenlet import getcurrent, greenlet
 
 from rm_emulator.engine.config import Central, kind
-from rm_emulator.engine.recording import Kept, Recording
+from rm_emulator.engine.recording import MemoryRecording, Recording
 from rm_emulator.engine.simulation import few_collections
 from rm_emulator.experiments.assembly import AssembledRun, assemble, workload_of
-from rm_emulator.experiments.grid import at_point
+from rm_emulator.experiments.resolved import at_point
 from rm_emulator.issues import InvalidInput
 from rm_emulator.learn.agents import Agent, Ask, Chosen, Seen
 from rm_emulator.learn.gantt import GanttBar
@@ -78,7 +78,7 @@ class Episode(Generic[Seen, Chosen]):
     ) -> None:
         self._chunks: list[bytes] = []
         self._log = Log(self._chunks.append) if keeps_log else None
-        self.policy, self._kept = agent.policy(self._ask), Kept(attempts=draws)
+        self.policy, self._kept = agent.policy(self._ask), MemoryRecording(attempts=draws)
         """The policy that takes the actions."""
         self._simulation, who = setting.run(self._kept, log=self._log, policy=self.policy)
         self._until = until_ms

@@ -73,7 +73,7 @@ class LayerTable(NamedTuple):
     steps: tuple[tuple[int, int, Tensor, Tensor], ...]
 
 
-class Judged(NamedTuple):
+class Evaluation(NamedTuple):
     """The network's answer to a batch."""
 
     log_probability: Tensor
@@ -182,7 +182,7 @@ def _table(found: Layers) -> LayerTable:
     return LayerTable(torch.from_numpy(found.place), torch.from_numpy(owner), found.leaves, steps)
 
 
-class Parts(nn.Module, ABC):
+class TorchNetwork(nn.Module, ABC):
     """A network of transforms with the names of `Sizes.widths`."""
 
     def __init__(self, weights: Weights) -> None:
@@ -219,7 +219,7 @@ class Parts(nn.Module, ABC):
         return Weights(self.architecture, arrays, about or {})
 
 
-class DecimaNetwork(Parts):
+class DecimaNetwork(TorchNetwork):
     """Decima's network."""
 
     architecture: Architecture
@@ -229,7 +229,7 @@ class DecimaNetwork(Parts):
         graphs, actions = [each.graph for each in decisions], [each.action for each in decisions]
         return batch(graphs, actions, guided=self.architecture.guided)
 
-    def forward(self, given: Batch) -> Judged:
+    def forward(self, given: Batch) -> Evaluation:
         """Log-probabilities of the batch's actions and entropies."""
         graphs = len(given.job)
         rows, summaries = self._embed(given)
@@ -242,7 +242,7 @@ class DecimaNetwork(Parts):
         limits = log_softmax(self.parts["limit"](torch.cat(read, 1))[:, 0], given.limit_graph, graphs)
         classes = self._classes(given, own, world)
         of_class = sums(classes[given.of_class], given.classed, graphs)
-        return Judged(
+        return Evaluation(
             stages[given.stage] + limits[given.value] + of_class,
             -sums(stages.exp() * stages, given.stage_graph, graphs),
             -sums(limits.exp() * limits, given.limit_graph, graphs)

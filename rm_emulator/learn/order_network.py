@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rm_emulator.learn.agents import Decision
-from rm_emulator.learn.network import Judged, Parts, log_softmax, positions, sums
+from rm_emulator.learn.network import Evaluation, TorchNetwork, log_softmax, positions, sums
 from schedulers.learned.order_network import SCALE
 from schedulers.learned.routes import Route, RouteChoices
 from schedulers.learned.weights import OrderSizes
@@ -93,7 +93,7 @@ def order_batch(seen: Sequence[RouteChoices], rows: Sequence[int], *, dtype: tor
     )
 
 
-class Lachesis(Parts):
+class Lachesis(TorchNetwork):
     """LACHESIS's network."""
 
     architecture: OrderSizes
@@ -102,7 +102,7 @@ class Lachesis(Parts):
         """See Parts."""
         return order_batch([each.graph for each in decisions], [each.action for each in decisions])
 
-    def forward(self, given: OrderBatch) -> Judged:
+    def forward(self, given: OrderBatch) -> Evaluation:
         """Log-probabilities of the batch's choices, entropies, and the critic's expectations."""
         prepared = self.parts["prepare"](given.nodes)
         steady, embedded = self.parts["moves"](given.out) + prepared, prepared
@@ -120,7 +120,9 @@ class Lachesis(Parts):
         stages = log_softmax(self.parts["stage"](read)[:, 0], given.stage_graph, decisions)
         entropy = -sums(stages.exp() * stages, given.stage_graph, decisions)
         value = self.parts["value"](world)[:, 0]
-        return Judged(stages[given.stage], entropy, torch.zeros_like(entropy), stages, stages[:0], stages[:0], value)
+        return Evaluation(
+            stages[given.stage], entropy, torch.zeros_like(entropy), stages, stages[:0], stages[:0], value
+        )
 
     @staticmethod
     def _mean(values: Tensor, group: Tensor, groups: int) -> Tensor:

@@ -10,34 +10,34 @@ import torch
 
 from rm_emulator.learn.agents import Chosen, Decision, Seen
 from rm_emulator.learn.config import Ppo
-from rm_emulator.learn.network import Parts
-from rm_emulator.learn.samples import descend, entropy, lots, mean, off
+from rm_emulator.learn.network import TorchNetwork
+from rm_emulator.learn.samples import critic_loss, descend, entropy, mean, minibatches
 
 #: An update ends when the policy has moved this multiple of `target_kl` away from the policy that played.
 STOP: Final = 1.5
 
 
 def improve(
-    network: Parts,
+    network: TorchNetwork,
     optimiser: torch.optim.Adam,
     decisions: Sequence[Decision[Seen, Chosen]],
-    worth: np.ndarray,
+    advantages: np.ndarray,
     settings: Ppo,
     bonus: float,
     generator: np.random.Generator,
-    expected: np.ndarray | None = None,
+    critic_targets: np.ndarray | None = None,
 ) -> dict[str, float]:
     """Some epochs over an iteration's decisions, until the policy has moved enough. Raises Diverged.
 
-    bonus: weight of the entropy. expected: targets of the network's critic. Returns figures of the update.
+    bonus: weight of the entropy. critic_targets: targets of the network's critic. Returns figures of the update.
     """
-    minibatches = lots(network, decisions, worth, settings.minibatches, generator, expected)
+    batches = minibatches(network, decisions, advantages, settings.minibatches, generator, critic_targets)
     losses, entropies, kls, clipped, critic, steps = [], [], [], [], [], 0
     for _ in range(settings.epochs):
-        for index in generator.permutation(len(minibatches)):
-            lot = minibatches[index]
-            judged, values = network(lot.given), lot.worth
-            change = judged.log_probability - lot.old
+        for index in generator.permutation(len(batches)):
+            minibatch = batches[index]
+            evaluation, values = network(minibatch.inputs), minibatch.advantage
+            change = evaluation.log_probability - minibatch.old_log_prob
             ratio = change.exp()
             with torch.no_grad():
                 kls.append((ratio - 1 - change).mean().item())
@@ -46,8 +46,8 @@ def improve(
                 break
             bounded = ratio.clamp(1 - settings.clip, 1 + settings.clip)
             gain = torch.minimum(ratio * values, bounded * values).mean()
-            spread = entropy(judged).mean()
-            wrong = off(judged, lot)
+            spread = entropy(evaluation).mean()
+            wrong = critic_loss(evaluation, minibatch)
             descend(network, optimiser, wrong - gain - bonus * spread, settings.max_norm)
             critic.append(wrong.item())
             losses.append(-gain.item())

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.experiments.grid import at_point
+from rm_emulator.experiments.resolved import at_point
 from rm_emulator.learn.agents import AGENTS, DECIMA, Decide, Decision
 from rm_emulator.learn.config import Sequences
 from rm_emulator.learn.episode import Episode, EpisodeSetting, stepped
@@ -40,30 +40,30 @@ class Rollout(msgspec.Struct, frozen=True, eq=False):
     outcome: EpisodeTimes
     decisions: list[Decision[Any, Any]]
     """The kept decisions."""
-    asked: int
+    decision_count: int
     """Number of all decisions."""
 
 
-class Task(msgspec.Struct, frozen=True):
+class RolloutTask(msgspec.Struct, frozen=True):
     """One episode to play."""
 
     workload: int
     """Index in the configuration."""
     seed: int
     """Seed of arrivals and durations."""
-    draw: int
+    action_seed: int
     """Seed of this rollout's own choices."""
-    player: bytes | str
+    policy: bytes | str
     """Weights as bytes, or the name of a rule."""
     greedy: bool = False
     """Whether to take the likeliest action each time."""
     limit_ms: int | None = None
     """The episode's end; None: when all jobs are done."""
-    keep: float = 0.0
+    keep_fraction: float = 0.0
     """Part of the decisions to return."""
 
 
-class Theatre:
+class RolloutWorker:
     """Plays episodes of some workloads in this process. Raises InvalidInput for unusable scenarios."""
 
     def __init__(self, workloads: Sequence[Sequences], kind: str = DECIMA.kind) -> None:
@@ -77,52 +77,54 @@ class Theatre:
         scenario, entry = self._settings[workload]
         return Episode(EpisodeSetting(scenario, {**entry, "predictor": ORACLE}, seed), self._agent, until_ms=limit_ms)
 
-    def play(self, task: Task) -> Rollout:
+    def play(self, task: RolloutTask) -> Rollout:
         """One episode."""
-        decide, kept, asked = self._decides(task), keyed.generator(task.draw, "kept"), 0
+        decide, kept, asked = self._decides(task), keyed.generator(task.action_seed, "kept"), 0
         decisions: list[Decision[Any, Any]] = []
 
         def ask(seen: Any, view: ClusterView) -> Any:
             nonlocal asked
             action, log_prob = decide(seen, view, asked)
             asked += 1
-            if task.keep and kept.random() < task.keep and not self._agent.is_forced(seen):
+            if task.keep_fraction and kept.random() < task.keep_fraction and not self._agent.is_forced(seen):
                 decisions.append(Decision(view.now, seen, action, log_prob))
             return action
 
         outcome = self.episode(task.workload, task.seed, task.limit_ms).play(ask)
         return Rollout(outcome, decisions, asked)
 
-    def _decides(self, task: Task) -> Decide[Any, Any]:
-        if isinstance(task.player, str):
-            rule = self._agent.rules[task.player]
+    def _decides(self, task: RolloutTask) -> Decide[Any, Any]:
+        if isinstance(task.policy, str):
+            rule = self._agent.rules[task.policy]
             return lambda seen, view, asked: (rule(seen, view, asked), 0.0)
-        draws = None if task.greedy else keyed.generator(task.draw, "actions")
+        draws = None if task.greedy else keyed.generator(task.action_seed, "actions")
         # A new network, because its kept results belong to one episode.
-        return self._agent.decides(self._weights(task.player), draws)
+        return self._agent.decides(self._weights(task.policy), draws)
 
 
-class Company:
+class RolloutPool:
     """Plays episodes in separate processes; with one job in this process."""
 
     def __init__(self, workloads: Sequence[Sequences], jobs: int, kind: str = DECIMA.kind) -> None:
-        self._here = Theatre(workloads, kind) if jobs == 1 else None
+        self._local = RolloutWorker(workloads, kind) if jobs == 1 else None
         self._pool = None
         if jobs > 1:
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(jobs, context, initializer=_settle, initargs=(tuple(workloads), kind))
+            self._pool = ProcessPoolExecutor(
+                jobs, context, initializer=_start_worker, initargs=(tuple(workloads), kind)
+            )
 
-    def begin(self, tasks: Sequence[Task]) -> Callable[[], list[Rollout]]:
+    def begin(self, tasks: Sequence[RolloutTask]) -> Callable[[], list[Rollout]]:
         """Start; the returned function waits for all episodes, in their order. Both raise WorkerDied."""
-        if self._here is not None:
-            here = self._here
+        if self._local is not None:
+            here = self._local
             return lambda: [here.play(task) for task in tasks]
         assert self._pool is not None
-        with _told_of_deaths():  # a pool that has noticed a dead process takes no more tasks
+        with _worker_death_named():  # a pool that has noticed a dead process takes no more tasks
             futures: list[Future[Rollout]] = [self._pool.submit(_play, task) for task in tasks]
-        return lambda: _gathered(futures)
+        return lambda: _results(futures)
 
-    def play(self, tasks: Sequence[Task]) -> list[Rollout]:
+    def play(self, tasks: Sequence[RolloutTask]) -> list[Rollout]:
         """All episodes, in the order of their tasks."""
         return self.begin(tasks)()
 
@@ -133,11 +135,11 @@ class Company:
 
 
 class WorkerDied(UserError, RuntimeError):
-    """A process of the company has died."""
+    """A process of the pool has died."""
 
 
 @contextmanager
-def _told_of_deaths() -> Iterator[None]:
+def _worker_death_named() -> Iterator[None]:
     try:
         yield
     except BrokenProcessPool:
@@ -145,21 +147,21 @@ def _told_of_deaths() -> Iterator[None]:
         raise WorkerDied(why) from None
 
 
-def _gathered(futures: Iterable[Future[Rollout]]) -> list[Rollout]:
-    with _told_of_deaths():
+def _results(futures: Iterable[Future[Rollout]]) -> list[Rollout]:
+    with _worker_death_named():
         return [future.result() for future in futures]
 
 
-_theatre: list[Theatre] = []
+_worker: list[RolloutWorker] = []
 
 
-def _settle(workloads: Sequence[Sequences], kind: str) -> None:
+def _start_worker(workloads: Sequence[Sequences], kind: str) -> None:
     """In a new process: read the scenarios; end with the parent, even if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears the signal and ends this process
     parent = multiprocessing.parent_process()
     assert parent is not None
     Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
-    _theatre[:] = [Theatre(workloads, kind)]
+    _worker[:] = [RolloutWorker(workloads, kind)]
 
 
 def _end_after(sentinel: int) -> None:
@@ -167,5 +169,5 @@ def _end_after(sentinel: int) -> None:
     os._exit(1)
 
 
-def _play(task: Task) -> Rollout:
-    return _theatre[0].play(task)
+def _play(task: RolloutTask) -> Rollout:
+    return _worker[0].play(task)

@@ -1,4 +1,4 @@
-"""Decisions with their worth, as minibatches for a step of training."""
+"""Decisions with their advantages, as minibatches for a step of training."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from rm_emulator.learn.agents import Chosen, Decision, Seen
-from rm_emulator.learn.critic import WIDTH, beside_others, features, unexplained
-from rm_emulator.learn.network import DecimaNetwork, Judged, Parts
+from rm_emulator.learn.critic import WIDTH, features, less_group_mean, residuals
+from rm_emulator.learn.network import DecimaNetwork, Evaluation, TorchNetwork
 from rm_emulator.learn.order_network import Lachesis
 from rm_emulator.learn.returns import advantages
 from rm_emulator.learn.rollouts import Rollout
@@ -26,20 +26,20 @@ class Diverged(UserError, RuntimeError):
     """A loss or a gradient is not finite."""
 
 
-class Lot(NamedTuple):
+class Minibatch(NamedTuple):
     """A minibatch."""
 
-    given: Any
+    inputs: Any
     """Batch or OrderBatch."""
-    old: Tensor
+    old_log_prob: Tensor
     """[decisions], log-probability at the time of the decision."""
-    worth: Tensor
+    advantage: Tensor
     """[decisions], advantage."""
-    expected: Tensor
+    critic_target: Tensor
     """[decisions], target of a critic; NaN: unknown."""
 
 
-class Group(NamedTuple):
+class SequenceRollouts(NamedTuple):
     """The rollouts of one sequence, and the kind of costs."""
 
     episodes: Sequence[Rollout]
@@ -48,11 +48,13 @@ class Group(NamedTuple):
 
 
 #: Per episode [decisions, n], inputs for the estimate of the costs explained by the state.
-Explains: TypeAlias = Callable[[Rollout], np.ndarray]
+CriticInputs: TypeAlias = Callable[[Rollout], np.ndarray]
 
 
-def worths(groups: Sequence[Group], rate: float, *, critic: Explains | None) -> np.ndarray:
-    """Worth of all kept decisions: savings compared with the sequence's mean, in units of the sequence's deviation.
+def normalised_advantages(
+    groups: Sequence[SequenceRollouts], rate: float, *, critic: CriticInputs | None
+) -> np.ndarray:
+    """Advantages of all kept decisions: savings against the sequence's mean, in its deviations.
 
     rate: live jobs per time, of differential costs. critic: inputs of the estimate to subtract.
     """
@@ -63,11 +65,11 @@ def worths(groups: Sequence[Group], rate: float, *, critic: Explains | None) -> 
         found.append(np.concatenate(advantages(times, outcomes, horizon_s=group.horizon_s, rate=rate)))
         if critic is not None:
             seen = [critic(episode) for episode in group.episodes]
-            states.append(np.concatenate(beside_others(times, seen, [outcome.end for outcome in outcomes])))
+            states.append(np.concatenate(less_group_mean(times, seen, [outcome.end for outcome in outcomes])))
     if critic is not None:
         for kind in {group[1:] for group in groups}:
             same = [index for index, group in enumerate(groups) if group[1:] == kind]
-            left = unexplained(np.concatenate([found[i] for i in same]), np.concatenate([states[i] for i in same]))
+            left = residuals(np.concatenate([found[i] for i in same]), np.concatenate([states[i] for i in same]))
             cuts = np.cumsum([len(found[i]) for i in same])[:-1]
             for index, part in zip(same, np.split(left, cuts), strict=True):
                 found[index] = part
@@ -79,7 +81,7 @@ def features_of(episode: Rollout) -> np.ndarray:
     return np.array([features(decision.graph) for decision in episode.decisions]).reshape(-1, WIDTH)
 
 
-def critic_of(network: Parts) -> Explains:
+def critic_inputs_of(network: TorchNetwork) -> CriticInputs:
     """Features of the state for a linear estimate, or the expectation of the network's own critic, s."""
     if isinstance(network, DecimaNetwork):
         return features_of
@@ -96,7 +98,7 @@ def critic_of(network: Parts) -> Explains:
     return expects
 
 
-def expected_of(network: Parts, episodes: Sequence[Rollout]) -> np.ndarray:
+def critic_targets_of(network: TorchNetwork, episodes: Sequence[Rollout]) -> np.ndarray:
     """[decisions]: targets of a critic: ln(time to go over the longest way left); NaN without a critic."""
     if isinstance(network, DecimaNetwork):
         return np.full(sum(len(episode.decisions) for episode in episodes), np.nan)
@@ -109,21 +111,21 @@ def expected_of(network: Parts, episodes: Sequence[Rollout]) -> np.ndarray:
     )
 
 
-def made(weights: Weights) -> Parts:
+def torch_network(weights: Weights) -> TorchNetwork:
     """The network in torch."""
     return DecimaNetwork(weights) if isinstance(weights.architecture, Architecture) else Lachesis(weights)
 
 
-def lots(
-    network: Parts,
+def minibatches(
+    network: TorchNetwork,
     decisions: Sequence[Decision[Seen, Chosen]],
-    worth: np.ndarray,
+    advantages: np.ndarray,
     count: int,
     generator: np.random.Generator,
-    expected: np.ndarray | None = None,
-) -> list[Lot]:
+    critic_targets: np.ndarray | None = None,
+) -> list[Minibatch]:
     """All decisions in `count` minibatches of about the same size, made of runs in a random order."""
-    known = np.full(len(decisions), np.nan) if expected is None else expected
+    known = np.full(len(decisions), np.nan) if critic_targets is None else critic_targets
     starts = np.arange(0, len(decisions), RUN)
     parts = np.array_split(generator.permutation(starts), min(count, len(starts)))
     made = []
@@ -131,8 +133,8 @@ def lots(
         indexes = [i for start in part for i in range(start, min(start + RUN, len(decisions)))]
         chosen = [decisions[index] for index in indexes]
         old = torch.tensor([each.log_prob for each in chosen], dtype=torch.float32)
-        numbers = (torch.from_numpy(each[indexes].astype(np.float32)) for each in (worth, known))
-        made.append(Lot(network.batch(chosen), old, *numbers))
+        numbers = (torch.from_numpy(each[indexes].astype(np.float32)) for each in (advantages, known))
+        made.append(Minibatch(network.batch(chosen), old, *numbers))
     return made
 
 
@@ -140,19 +142,19 @@ def lots(
 _CRITIC: Final = 0.5
 
 
-def off(judged: Judged, lot: Lot) -> Tensor:
+def critic_loss(evaluation: Evaluation, minibatch: Minibatch) -> Tensor:
     """The critic's mean squared error, weighed; 0 without a critic."""
-    if judged.value is None or not torch.isfinite(lot.expected).all():
+    if evaluation.value is None or not torch.isfinite(minibatch.critic_target).all():
         return torch.zeros(())
-    return _CRITIC * ((judged.value - lot.expected) ** 2).mean()
+    return _CRITIC * ((evaluation.value - minibatch.critic_target) ** 2).mean()
 
 
-def entropy(judged: Judged) -> Tensor:
+def entropy(evaluation: Evaluation) -> Tensor:
     """[decisions]: entropy of stage and limit together."""
-    return judged.stage_entropy + judged.limit_entropy
+    return evaluation.stage_entropy + evaluation.limit_entropy
 
 
-def descend(network: Parts, optimiser: torch.optim.Adam, loss: Tensor, max_norm: float | None) -> None:
+def descend(network: TorchNetwork, optimiser: torch.optim.Adam, loss: Tensor, max_norm: float | None) -> None:
     """One step down the gradient. Raises Diverged before any change."""
     if not torch.isfinite(loss):
         raise Diverged(f"the loss is {loss.item()}: no step is taken; lower the learning rate and go on with --resume")

@@ -20,10 +20,17 @@ from rm_emulator.learn.agents import Decision, agent_of
 from rm_emulator.learn.checkpoints import State
 from rm_emulator.learn.cloning import clone
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from rm_emulator.learn.rollouts import Company, Rollout, Task, Theatre
-from rm_emulator.learn.samples import Group, critic_of, expected_of, made, mean, worths
+from rm_emulator.learn.rollouts import Rollout, RolloutPool, RolloutTask, RolloutWorker
+from rm_emulator.learn.samples import (
+    SequenceRollouts,
+    critic_inputs_of,
+    critic_targets_of,
+    mean,
+    normalised_advantages,
+    torch_network,
+)
 from schedulers.core import keyed
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 from schedulers.learned.weights import Weights, initial, pack, unpack
 
 CURVE: Final = "curve.jsonl"
@@ -33,7 +40,7 @@ _STAYS: Final = 0.9
 #: Part of past live jobs per time kept per iteration, for differential rewards.
 _FADES: Final = 0.95
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def smoke(config: Config) -> Config:
@@ -56,16 +63,18 @@ def mixed(old: Weights, new: Weights, part: float) -> Weights:
 
 
 class Training:
-    """One run in a folder. say: called with lines of progress."""
+    """One run in a folder. report: called with lines of progress."""
 
-    def __init__(self, config: Config, folder: Path, *, jobs: int = 1, resume: bool = False, say: Say = print) -> None:
-        self.config, self.folder, self._say = config, folder, say
+    def __init__(
+        self, config: Config, folder: Path, *, jobs: int = 1, resume: bool = False, report: Report = print
+    ) -> None:
+        self.config, self.folder, self._report = config, folder, report
         self.agent = agent = agent_of(config.network)
         if config.cloning is not None and config.cloning.teacher not in agent.rules:
             known = ", ".join(agent.rules)
             raise InvalidInput(f"cloning.teacher: {agent.kind} cannot learn from '{config.cloning.teacher}' ({known})")
         digest = sha256(msgspec.json.encode(config)).hexdigest()
-        Theatre(config.workloads, agent.kind)  # refuses unusable scenarios before anything is written
+        RolloutWorker(config.workloads, agent.kind)  # refuses unusable scenarios before anything is written
         if resume:
             self.state = checkpoints.load(folder)
             if self.state.config != digest:
@@ -80,11 +89,11 @@ class Training:
             self.state = State(config=digest)
         torch.set_num_threads(1)
         self.jobs = jobs
-        self._company = Company(config.workloads, jobs, agent.kind)
+        self._pool = RolloutPool(config.workloads, jobs, agent.kind)
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=self.state.iteration)
         self._begun = time.monotonic()
         self._first = self.state.iteration
-        self._most: dict[str, int] = {}
+        self._largest: dict[str, int] = {}
 
     # -- the run --------------------------------------------------------------------------------
 
@@ -94,13 +103,13 @@ class Training:
             if not self.state.weights:
                 self._start()
             weights = unpack(self.state.weights, "the checkpoint")
-            self._network, self._most = made(weights), dict(weights.most)
-            self._optimiser = self._restored()
-            pending = self._begin(self.state.iteration, self.state.behind)
+            self._network, self._largest = torch_network(weights), dict(weights.most)
+            self._optimiser = self._restored_optimiser()
+            pending = self._begin_rollouts(self.state.iteration, self.state.behind)
             while self.state.iteration < self.config.iterations:
                 pending = self._iterate(pending)
         finally:
-            self._company.close()
+            self._pool.close()
             self._writer.close()
         return self.state
 
@@ -114,29 +123,29 @@ class Training:
         ahead = config.method != "evolution"
         if ahead:
             state.behind = state.weights
-            following = self._begin(iteration + 1, state.behind)
+            following = self._begin_rollouts(iteration + 1, state.behind)
         figures = self._learn(episodes, iteration)
         weights = self._network.export(self._about())
         state.weights = pack(weights)
         state.average = pack(mixed(unpack(state.average, "the checkpoint"), weights, _STAYS))
         if not ahead:
             state.behind = state.weights
-            following = self._begin(iteration + 1, state.behind)
+            following = self._begin_rollouts(iteration + 1, state.behind)
         figures |= {
             "charts/jct_s": mean(episode.outcome.jct_s for episode in episodes),
             "charts/makespan_s": mean(episode.outcome.end / 1000 for episode in episodes),
-            "charts/asked": mean(episode.asked for episode in episodes),
+            "charts/asked": mean(episode.decision_count for episode in episodes),
             "time/rollouts_s": played - begun,
             "time/learn_s": time.monotonic() - played,
         }
         state.iteration += 1
         if state.iteration % config.validation.every == 0 or state.iteration == config.iterations:
             figures |= self._validate()
-        self._note(figures)
-        self._keep()
+        self._write_figures(figures)
+        self._save_checkpoint()
         return following
 
-    def _keep(self) -> None:
+    def _save_checkpoint(self) -> None:
         now = time.monotonic()
         self.state.elapsed_s += now - self._begun
         self._begun = now
@@ -151,58 +160,58 @@ class Training:
         state.references = tuple(tuple(self._validation(player)) for player in self.agent.references)
         weights = initial(self.agent.sizes[config.network], keyed.generator(config.seed, "weights"))
         if config.start is not None:
-            ships = config.start in shelf.SHIPPED
+            ships = config.start in model_store.SHIPPED
             name, kind = config.start, self.agent.kind
-            weights = shelf.take(name, kind) if ships else unpack(Path(name).read_bytes(), name)
+            weights = model_store.weights_of(name, kind) if ships else unpack(Path(name).read_bytes(), name)
             if weights.architecture.kind != kind:
                 raise InvalidInput(f"{name}: a network of '{weights.architecture.kind}', not of '{kind}'")
-        self._network = made(weights)
+        self._network = torch_network(weights)
         if config.cloning is not None:
             self._clone()
         state.weights = state.behind = state.average = pack(self._network.export(self._about()))
-        self._optimiser = self._made()
+        self._optimiser = self._new_optimiser()
         (self.folder / CURVE).unlink(missing_ok=True)
-        self._note(self._validate())
-        self._keep()
+        self._write_figures(self._validate())
+        self._save_checkpoint()
 
     def _clone(self) -> None:
         settings = self.config.cloning
         assert settings is not None
         tasks = [
-            msgspec.structs.replace(task, player=settings.teacher, keep=1.0)
+            msgspec.structs.replace(task, policy=settings.teacher, keep_fraction=1.0)
             for number in range(settings.episodes)
             for task in self._sequence(-1 - number // self.config.sequences, number % self.config.sequences, b"")[:1]
         ]
-        episodes = self._company.play(tasks)
+        episodes = self._pool.play(tasks)
         decisions = [decision for episode in episodes for decision in episode.decisions]
-        self._say(f"cloning {settings.teacher}: {len(decisions):,} decisions of {len(tasks)} episodes")
-        told = lambda epoch, loss: self._say(f"cloning: epoch {epoch + 1}, loss {loss:.3f}")  # noqa: E731
-        self._meet(decisions)
-        generator, expected = keyed.generator(self.config.seed, "cloning"), expected_of(self._network, episodes)
-        clone(self._network, decisions, settings, generator, told, expected)
+        self._report(f"cloning {settings.teacher}: {len(decisions):,} decisions of {len(tasks)} episodes")
+        announce = lambda epoch, loss: self._report(f"cloning: epoch {epoch + 1}, loss {loss:.3f}")  # noqa: E731
+        self._note_sizes(decisions)
+        generator, expected = keyed.generator(self.config.seed, "cloning"), critic_targets_of(self._network, episodes)
+        clone(self._network, decisions, settings, generator, announce, expected)
 
     # -- an iteration ---------------------------------------------------------------------------
 
-    def _begin(self, iteration: int, player: bytes) -> Callable[[], list[Rollout]]:
+    def _begin_rollouts(self, iteration: int, policy: bytes) -> Callable[[], list[Rollout]]:
         if iteration >= self.config.iterations:
             return list
-        return self._company.begin(self._tasks(iteration, player))
+        return self._pool.begin(self._tasks(iteration, policy))
 
-    def _tasks(self, iteration: int, player: bytes) -> list[Task]:
+    def _tasks(self, iteration: int, policy: bytes) -> list[RolloutTask]:
         """The episodes of all sequences, one after the other."""
-        sequences = [self._sequence(iteration, number, player) for number in range(self.config.sequences)]
+        sequences = [self._sequence(iteration, number, policy) for number in range(self.config.sequences)]
         if self.config.method == "evolution":
-            settings, weights = self.config.evolution, unpack(player, "the checkpoint")
+            settings, weights = self.config.evolution, unpack(policy, "the checkpoint")
             steps = evolution.steps(weights, settings.pairs, self.config.seed, iteration)
             players = [pack(evolution.moved(weights, s, by)) for by in (settings.sigma, -settings.sigma) for s in steps]
             return [
-                msgspec.structs.replace(tasks[0], player=p, greedy=True, keep=0.0)
+                msgspec.structs.replace(tasks[0], policy=p, greedy=True, keep_fraction=0.0)
                 for p in players
                 for tasks in sequences
             ]
         return [task for tasks in sequences for task in tasks]
 
-    def _sequence(self, iteration: int, number: int, player: bytes) -> list[Task]:
+    def _sequence(self, iteration: int, number: int, policy: bytes) -> list[RolloutTask]:
         """The rollouts of one sequence of an iteration."""
         config = self.config
         draws = keyed.generator(config.seed, "sequence", iteration, number)
@@ -211,41 +220,43 @@ class Training:
         seed = FIRST_TRAINING_SEED + (iteration + 1_000_000) * config.sequences + number
         keep = getattr(getattr(config, config.method), "keep", 0.0)
         names = [keyed.digest(config.seed, "rollout", iteration, number, each) for each in range(config.rollouts)]
-        return [Task(workload, seed, name, player, limit_ms=limit, keep=keep) for name in names]
+        return [RolloutTask(workload, seed, name, policy, limit_ms=limit, keep_fraction=keep) for name in names]
 
     def _learn(self, episodes: list[Rollout], iteration: int) -> dict[str, float]:
         config = self.config
         if config.method == "evolution":
             return self._evolve(episodes, iteration)
         generator = keyed.generator(config.seed, "minibatches", iteration)
-        decisions, worth = self._judged(episodes, iteration)
+        decisions, advantages = self._with_advantages(episodes, iteration)
         if not decisions:
             return {}
-        expected = expected_of(self._network, episodes)
+        expected = critic_targets_of(self._network, episodes)
         entropy = config.entropy
         done = min(1.0, iteration / entropy.iterations)
         bonus = entropy.first + (entropy.last - entropy.first) * done
         if config.method == "ppo":
             how = (config.ppo, bonus, generator, expected)
-            return ppo.improve(self._network, self._optimiser, decisions, worth, *how)
-        return reinforce.improve(self._network, self._optimiser, decisions, worth, bonus, generator, expected)
+            return ppo.improve(self._network, self._optimiser, decisions, advantages, *how)
+        return reinforce.improve(self._network, self._optimiser, decisions, advantages, bonus, generator, expected)
 
-    def _judged(self, episodes: list[Rollout], iteration: int) -> tuple[list[Decision[Any, Any]], np.ndarray]:
-        """All kept decisions, and their worth."""
+    def _with_advantages(self, episodes: list[Rollout], iteration: int) -> tuple[list[Decision[Any, Any]], np.ndarray]:
+        """All kept decisions, and their advantages."""
         config, state = self.config, self.state
         rate = state.area_s / state.time_s if config.reinforce.differential and state.time_s else 0.0
         groups = []
         for number in range(config.sequences):
             workload = config.workloads[self._sequence(iteration, number, b"")[0].workload]
             group = episodes[number * config.rollouts : (number + 1) * config.rollouts]
-            groups.append(Group(group, workload.horizon_s, config.objective == "makespan"))
-        worth = worths(groups, rate, critic=critic_of(self._network) if config.critic else None)
+            groups.append(SequenceRollouts(group, workload.horizon_s, config.objective == "makespan"))
+        advantages = normalised_advantages(
+            groups, rate, critic=critic_inputs_of(self._network) if config.critic else None
+        )
         area = sum(float((e.outcome.ends - e.outcome.arrivals).sum()) for e in episodes) / 1000
         state.area_s = _FADES * state.area_s + area
         state.time_s = _FADES * state.time_s + sum(e.outcome.end for e in episodes) / 1000
         decisions = [decision for episode in episodes for decision in episode.decisions]
-        self._meet(decisions)
-        return decisions, worth
+        self._note_sizes(decisions)
+        return decisions, advantages
 
     def _evolve(self, episodes: list[Rollout], iteration: int) -> dict[str, float]:
         settings = self.config.evolution
@@ -260,15 +271,15 @@ class Training:
 
     # -- what became of it ----------------------------------------------------------------------
 
-    def _validation(self, player: bytes | str) -> list[float]:
+    def _validation(self, policy: bytes | str) -> list[float]:
         """Per workload the mean over the validation seeds of greedy JCTs, s."""
         seeds, workloads = self.config.validation.numbers, self.config.workloads
         tasks = [
-            Task(index, seed, seed, player, greedy=True, limit_ms=each.validated_ms)
+            RolloutTask(index, seed, seed, policy, greedy=True, limit_ms=each.validated_ms)
             for index, each in enumerate(workloads)
             for seed in seeds
         ]
-        jcts = [self._cost(episode) for episode in self._company.play(tasks)]
+        jcts = [self._cost(episode) for episode in self._pool.play(tasks)]
         return [mean(jcts[index * len(seeds) : (index + 1) * len(seeds)]) for index in range(len(workloads))]
 
     def _cost(self, episode: Rollout) -> float:
@@ -282,10 +293,10 @@ class Training:
         if score < state.best_score:
             state.best, state.best_score, state.best_iteration = state.average, score, state.iteration
             write_file(self.folder / BEST, state.best)
-        self._say(self._line(found, score))
+        self._report(self._progress_line(found, score))
         return {"validation/score": score} | {f"validation/{index}_s": jct for index, jct in enumerate(found)}
 
-    def _line(self, found: Sequence[float], score: float) -> str:
+    def _progress_line(self, found: Sequence[float], score: float) -> str:
         done = self.state.iteration - self._first
         left = self.config.iterations - self.state.iteration
         elapsed = self.state.elapsed_s + time.monotonic() - self._begun
@@ -297,7 +308,7 @@ class Training:
             f"{score:.3f} of {self.agent.references[0]} (best {self.state.best_score:.3f}){ahead}"
         )
 
-    def _note(self, figures: Mapping[str, float]) -> None:
+    def _write_figures(self, figures: Mapping[str, float]) -> None:
         """Write a row of the curve, after rows of earlier iterations only, and TensorBoard's scalars."""
         path, iteration = self.folder / CURVE, self.state.iteration
         rows = path.read_text().splitlines() if path.exists() else []
@@ -310,22 +321,22 @@ class Training:
 
     def _about(self) -> dict[str, str]:
         about = {"config": self.config.name, "method": self.config.method, "iteration": str(self.state.iteration)}
-        return about | {f"most {what}": str(count) for what, count in self._most.items()}
+        return about | {f"most {what}": str(count) for what, count in self._largest.items()}
 
-    def _meet(self, decisions: Sequence[Decision[Any, Any]]) -> None:
+    def _note_sizes(self, decisions: Sequence[Decision[Any, Any]]) -> None:
         """Remember the largest observations in training."""
         for decision in decisions:
             for what, count in decision.graph.amounts().items():
-                self._most[what] = max(count, self._most.get(what, 0))
+                self._largest[what] = max(count, self._largest.get(what, 0))
 
     # -- the optimiser --------------------------------------------------------------------------
 
-    def _made(self) -> torch.optim.Adam:
+    def _new_optimiser(self) -> torch.optim.Adam:
         return self._network.adam(getattr(self.config, self.config.method).learning_rate)
 
-    def _restored(self) -> torch.optim.Adam:
+    def _restored_optimiser(self) -> torch.optim.Adam:
         """The optimiser at the time of the checkpoint."""
-        optimiser, moments = self._made(), self.state.moments
+        optimiser, moments = self._new_optimiser(), self.state.moments
         for name, parameter in self._network.named().items():
             if f"{name}/exp_avg" in moments:
                 optimiser.state[parameter] = {

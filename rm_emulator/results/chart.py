@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -32,12 +33,12 @@ from rm_emulator.results.replay import logs_of
 from rm_emulator.results.summary import (
     cell_dir,
     listed_queues,
+    optional_columns,
     read_attempts,
     read_for_figures,
     read_summary,
     read_table,
     references,
-    sometimes,
 )
 from schedulers.core.registry import NoParams, Registry
 
@@ -159,9 +160,9 @@ class Cells:
         return read_attempts(self._first(label), TASK_COLUMNS)
 
     def attempts(self, label: str) -> pl.DataFrame:
-        """All attempts of a label's first seed, with the optional columns on data and copies (`SOMETIMES`)."""
+        """All attempts of a label's first seed, with the optional columns on data and copies (`OPTIONAL_COLUMNS`)."""
         place = self._first(label)
-        return read_table(place, "tasks", [*TASK_COLUMNS, *sometimes(place)])
+        return read_table(place, "tasks", [*TASK_COLUMNS, *optional_columns(place)])
 
     def nodes(self, label: str) -> pl.DataFrame:
         """The use of the nodes in a label's first seed."""
@@ -174,25 +175,38 @@ class Cells:
             return {}
         jobs, queues = self.jobs, listed_queues(self.spec)
         courses = {
-            label: fairness.course(jobs[label, self.seeds[0]], *read_for_figures(self._first(label)), queues)
+            label: fairness.queue_shares(jobs[label, self.seeds[0]], *read_for_figures(self._first(label)), queues)
             for label in self.labels
         }
         return {label: course for label, course in courses.items() if course is not None}
 
     @functools.cached_property
+    def _logged(self) -> Mapping[str, tuple[pl.DataFrame, pl.DataFrame]]:
+        """By label with an event log the waits and the stages of the first seed's jobs: each log is read once."""
+        found = {}
+        for label in self.labels:
+            if logs := logs_of(self._first(label)):
+                jobs, tasks, said = self.jobs[label, self.seeds[0]], self.tasks(label), waits.read(logs)
+                names = said.stages.unique(["job", "stage"]).select("job", "stage", "name")
+                opened = waits.opened(jobs, tasks, said.stages).join(names, on=["job", "stage"])
+                found[label] = waits.stretches(jobs, tasks, self.nodes(label), said), opened
+        return found
+
+    @property
     def waits(self) -> Mapping[str, pl.DataFrame]:
         """By label the waits of the first seed's jobs with reasons (`waits.stretches`), for labels with an event log.
 
         Raises InvalidInput for an unreadable log.
         """
-        logs = {label: logs_of(self._first(label)) for label in self.labels}
-        return {
-            label: waits.stretches(
-                self.jobs[label, self.seeds[0]], self.tasks(label), self.nodes(label), waits.read(each)
-            )
-            for label, each in logs.items()
-            if each
-        }
+        return {label: found for label, (found, _) in self._logged.items()}
+
+    @property
+    def stages(self) -> Mapping[str, pl.DataFrame]:
+        """By label `job, stage, tasks, at, name` (`waits.opened`) of the first seed, for labels with an event log.
+
+        Raises InvalidInput for an unreadable log.
+        """
+        return {label: found for label, (_, found) in self._logged.items()}
 
     @functools.cached_property
     def reasons(self) -> Sequence[str]:
@@ -202,6 +216,11 @@ class Cells:
         length = (pl.col("to_ms") - pl.col("from_ms")).sum()
         sums = pl.concat(self.waits.values()).group_by("reason").agg(ms=length)
         return sums.sort(["ms", "reason"], descending=[True, False])["reason"].to_list()
+
+    def date(self, ms: float) -> datetime | None:
+        """The date of a time (ms) of the run, in UTC; None for jobs without dates."""
+        workload = self.summary.workload
+        return None if workload is None else workload.date(ms)
 
     @property
     def objectives(self) -> Mapping[str, str]:

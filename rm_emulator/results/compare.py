@@ -73,7 +73,7 @@ class Side(msgspec.Struct, frozen=True):
         return [run.seed for run in self.summary.of(self.label)]
 
 
-class Parting(msgspec.Struct, frozen=True):
+class Divergence(msgspec.Struct, frozen=True):
     """The first difference between two logs."""
 
     line: int
@@ -275,7 +275,7 @@ def lines(path: Path) -> Iterator[str]:
         raise CompareError(f"{path}: cannot be read to its end ({error})") from None
 
 
-def first_difference(left: Path | None, right: Path | None) -> Parting | None:
+def first_difference(left: Path | None, right: Path | None) -> Divergence | None:
     """The first different line of two logs after the headers; None for equal logs and without two logs.
 
     The headers (line 1) name policy and predictor and differ in any comparison worth making.
@@ -286,7 +286,7 @@ def first_difference(left: Path | None, right: Path | None) -> Parting | None:
     for index, (ours, theirs) in enumerate(zip_longest(lines(left), lines(right))):
         if index and ours != theirs:
             moments = [at for at in (_moment(ours), _moment(theirs)) if at is not None]
-            return Parting(index + 1, index - 1, min(moments, default=_moment(before)), ours, theirs)
+            return Divergence(index + 1, index - 1, min(moments, default=_moment(before)), ours, theirs)
         if index and '"at":' in ours:
             before = ours
     return None
@@ -328,7 +328,7 @@ def show(card: Mapping[str, Any], console: Console) -> None:
     for heading, key in (("won most from A to B", "winners"), ("lost most from A to B", "losers")):
         if card[key]:
             console.print(_job_table(heading, card[key]))
-    _show_parting(card, console, left, right)
+    _show_divergence(card, console, left, right)
 
 
 def _title(side: Mapping[str, Any], card: Mapping[str, Any]) -> str:
@@ -385,7 +385,7 @@ def _job_table(heading: str, jobs: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _show_parting(card: Mapping[str, Any], console: Console, left: str, right: str) -> None:
+def _show_divergence(card: Mapping[str, Any], console: Console, left: str, right: str) -> None:
     parting = card["first_difference"]
     if parting is None:
         unknown = "no event logs of both sides to compare, and their hashes differ"

@@ -13,7 +13,6 @@ import msgspec
 
 from rm_emulator.results import expect
 from rm_emulator.results.figures import Run, Speedup, Summary, meaning
-from rm_emulator.results.statistics import student_t
 from schedulers.core.errors import UnknownName
 from schedulers.core.predictor import predictors
 
@@ -103,11 +102,13 @@ def versus(summary: Summary, label: str, other: str) -> Contest:
         found = (each.speedup.ratio_of_means for each in summary.comparisons if each.label == label)
         ratio = next(found, Speedup())
         return Contest(label, other, ratio.value, None if ratio.ci95 is None else (ratio.ci95[0], ratio.ci95[1]), 1, 1)
+    from rm_emulator.results import statistics  # here, as `check` needs none of its tables
+
     good = meaning(*expect.keys(summary.headline))[1]
     mine, theirs = values(summary, label), values(summary, other)
     both = [(a, b) for seed, a in mine.items() if a is not None and (b := theirs.get(seed)) is not None]
     differences = [a - b for a, b in both]
-    interval = student_t(differences) if len(differences) > 1 else None
+    interval = statistics.student_t(differences) if len(differences) > 1 else None
     mean = math.fsum(differences) / len(differences) if differences else None
     return Contest(label, other, mean, interval, 0, good)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from rm_emulator.results.chart import Cells, Chart, Figure
 from rm_emulator.results.metrics import Floats
@@ -160,6 +162,27 @@ def time_unit(end_ms: float) -> tuple[float, str]:
     return (60_000.0, "min") if end_ms > 600_000 else (1000.0, "s")
 
 
+#: A first submission is late after this part of the time that a chart shows.
+_LATE: Final = 0.05
+
+
+def time_axis(submits: Iterable[pl.Series], end_ms: float, since: datetime | None = None) -> Figure:
+    """An axis of time up to an end, from 0, or from the first of the submissions (ms) where that is late.
+
+    since: date of time 0.
+    """
+    divisor, unit = time_unit(end_ms)
+    first = min((int(each.to_numpy().min()) for each in submits if len(each)), default=0)
+    begin = first if first > _LATE * end_ms else 0
+    zero = "" if since is None else f" since {show_date(since)} UTC"
+    return {"title": {"text": f"time ({unit}{zero})"}, "range": [round(begin / divisor, 4), round(end_ms / divisor, 4)]}
+
+
+def show_date(date: datetime) -> str:
+    """A date to read, `2020-03-01 10:12`."""
+    return f"{date:%Y-%m-%d %H:%M}"
+
+
 def duration(ms: float) -> str:
     """A time or a duration in a unit that fits its own size, `12.5 min`."""
     divisor, unit = time_unit(ms) if ms >= 120_000 else (1000.0, "s")
@@ -203,6 +226,8 @@ def distribution(
     shown = [each for each in pooled if len(each[2])]
     if not shown:
         return None
+    least = min((float(values[values > 0][0]) for _, _, values in shown if values[-1] > 0), default=floor)
+    floor = max(floor, 10.0 ** np.floor(np.log10(least)))  # zeros stand at the decade where the other values begin
     raised = {label: (index, np.maximum(values, floor)) for label, index, values in shown}
     rows = []
     for label, _, values in shown:

@@ -69,6 +69,14 @@ class ExpectError(UserError, ValueError):
 Term = Callable[[Mapping[str, Any]], float | None]
 
 
+class _DividedByZero(Exception):
+    """A side has no value although all of its figures have. column: of the sign, from 1."""
+
+    def __init__(self, column: int) -> None:
+        super().__init__("division by zero")
+        self.column = column
+
+
 class Expectation(msgspec.Struct, frozen=True):
     """A comparison of two terms, and its text."""
 
@@ -104,14 +112,22 @@ def evaluate(expectation: Expectation, summary: Mapping[str, Any]) -> Expectatio
 
     Raises ExpectError for an unknown label or field, with the nearest valid name.
     """
-    left, right = expectation.left(summary), expectation.right(summary)
+    try:
+        left, right = expectation.left(summary), expectation.right(summary)
+    except _DividedByZero as error:
+        why = f"{error} at column {error.column}"
+        return ExpectationOutcome(text=expectation.text, holds=False, left=None, right=None, why=why)
     holds = left is not None and right is not None and COMPARISONS[expectation.sign](left, right)
     return ExpectationOutcome(text=expectation.text, holds=holds, left=left, right=right)
 
 
 def check(expectation: Expectation, labels: Sequence[str], baseline: str | None = None) -> None:
     """Raises ExpectError for labels and fields impossible for any run with the given labels. Needs no run."""
-    evaluate(expectation, _skeleton(list(labels), baseline or labels[0]))
+    skeleton = _skeleton(list(labels), baseline or labels[0])
+    try:
+        expectation.left(skeleton), expectation.right(skeleton)
+    except _DividedByZero as error:  # of numbers alone, since no figure has a value yet
+        raise ExpectError(expectation.text, error.column, str(error)) from None
 
 
 @functools.cache
@@ -172,13 +188,13 @@ class _Reader:
     def _sum(self) -> Term:
         left = self._term()
         while self._next("+", "-"):
-            left = _operation(self._take().text, left, self._term())
+            left = _operation(self._take(), left, self._term())
         return left
 
     def _term(self) -> Term:
         left = self._factor()
         while self._next("*", "/"):
-            left = _operation(self._take().text, left, self._factor())
+            left = _operation(self._take(), left, self._factor())
         return left
 
     def _factor(self) -> Term:
@@ -194,7 +210,7 @@ class _Reader:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise self._wrong(token, f"at most {_DEEPEST} brackets and signs inside each other")
-        inside = _operation("-", _number_of(0.0), self._factor()) if token.text == "-" else self._sum()
+        inside = _operation(token, _number_of(0.0), self._factor()) if token.text == "-" else self._sum()
         self._depth -= 1
         if token.text == "(":
             self._take("')'", ")")
@@ -218,12 +234,14 @@ def _number_of(value: float) -> Term:
     return lambda summary: value
 
 
-def _operation(sign: str, left: Term, right: Term) -> Term:
+def _operation(sign: _Token, left: Term, right: Term) -> Term:
     def value(summary: Mapping[str, Any]) -> float | None:
         one, other = left(summary), right(summary)
-        if one is None or other is None or (sign == "/" and other == 0):
+        if one is None or other is None:
             return None
-        found = _ARITHMETIC[sign](one, other)
+        if sign.text == "/" and other == 0:
+            raise _DividedByZero(sign.column)
+        found = _ARITHMETIC[sign.text](one, other)
         return found if math.isfinite(found) else None
 
     return value

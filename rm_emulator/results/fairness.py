@@ -11,7 +11,7 @@ demand
 share
     dominant share (DRF, section 4.1): the largest held / capacity over the resources.
 fair share
-    what the queue would hold under ideal water-filling over the tree, given the demands (`results.filling`).
+    what the queue would hold under ideal water-filling over the tree, given the demands (`results.water_filling`).
 Jain's index
     (sum x)^2 / (n sum x^2) of x = share / fair share, both as means over a window, over the queues with a fair
     share in the window; windows with fewer than two such queues are left out. 1: every queue has the same part of its
@@ -33,8 +33,8 @@ import numpy.typing as npt
 import polars as pl
 
 from rm_emulator.results.figures import Fairness, NewQueue, QueueFairness, Windows
-from rm_emulator.results.filling import Tree, scenario_tree
 from rm_emulator.results.metrics import Floats, capacities, figure, integrals
+from rm_emulator.results.water_filling import SharingTree, scenario_tree
 
 Codes = npt.NDArray[np.int8]
 
@@ -58,7 +58,7 @@ class QueueShares(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     start_ms: int
     width_ms: int
-    tree: Tree
+    tree: SharingTree
     asked: Floats
     held: Floats
     demand: Floats
@@ -73,7 +73,7 @@ class QueueShares(msgspec.Struct, frozen=True, kw_only=True):
         return self.start_ms + len(self.held) * self.width_ms
 
 
-def course(
+def queue_shares(
     jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, queues: Iterable[Mapping[str, Any]] = ()
 ) -> QueueShares | None:
     """The course of a cell; None when nothing was ever granted. queues: of the scenario, as plain data.
@@ -215,7 +215,7 @@ def _queue(course: QueueShares, index: int) -> QueueFairness:
     return QueueFairness(**times, **{name: figure(values[:, index].mean()) for name, values in means.items()})
 
 
-def several(courses: Mapping[str, QueueShares]) -> bool:
+def have_several_queues(courses: Mapping[str, QueueShares]) -> bool:
     """Whether there is anything to share: a run with more than one queue."""
     return any(len(course.queues) > 1 for course in courses.values())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -21,7 +22,7 @@ Maybe = float | None
 Swept = dict[str, Any] | UnsetType
 
 
-def _is(meaning: str, unit: str = "", *, good: int = 0, machine: bool = False) -> msgspec.Meta:
+def _figure(meaning: str, unit: str = "", *, good: int = 0, machine: bool = False) -> msgspec.Meta:
     """Meaning and unit of a figure. good: -1 lower is better, 1 higher is better; machine: depends on the machine."""
     return msgspec.Meta(description=meaning, extra={"unit": unit, "good": good, "machine": machine})
 
@@ -35,7 +36,7 @@ class Spread(Struct, frozen=True, kw_only=True):
     p99: Maybe = None
 
 
-Seconds = Annotated[Spread, _is("as of all jobs", "s", good=-1)]
+Seconds = Annotated[Spread, _figure("as of all jobs", "s", good=-1)]
 
 
 class ErrorSpread(Struct, frozen=True, kw_only=True):
@@ -74,8 +75,8 @@ class Bin(Struct, frozen=True, kw_only=True):
     """Jobs of a bin."""
 
     jobs: int = 0
-    jobs_fraction: Annotated[Maybe, _is("of all jobs")] = None
-    work_fraction: Annotated[Maybe, _is("of the true work of all jobs")] = None
+    jobs_fraction: Annotated[Maybe, _figure("of all jobs")] = None
+    work_fraction: Annotated[Maybe, _figure("of the true work of all jobs")] = None
     jct_s: Seconds = Spread()
 
 
@@ -85,37 +86,37 @@ class Queue(Struct, frozen=True, kw_only=True):
     jobs: int = 0
     jct_s: Seconds = Spread()
     wait_s: Seconds = Spread()
-    share: Annotated[Maybe, _is("dominant share (DRF, section 4.1), mean over the makespan, exact")] = None
+    share: Annotated[Maybe, _figure("dominant share (DRF, section 4.1), mean over the makespan, exact")] = None
 
 
 class ServiceFigures(Struct, frozen=True, kw_only=True):
     """Services: jobs without an end of their own; no other figure of times counts services."""
 
     jobs: int = 0
-    started: Annotated[int, _is("of which all tasks had started")] = 0
-    start_s: Annotated[Spread, _is("submission to the start of the last of its tasks", "s", good=-1)] = Spread()
-    in_time: Annotated[Maybe, _is("of those with an objective, part that met it", good=1)] = None
+    started: Annotated[int, _figure("of which all tasks had started")] = 0
+    start_s: Annotated[Spread, _figure("submission to the start of the last of its tasks", "s", good=-1)] = Spread()
+    in_time: Annotated[Maybe, _figure("of those with an objective, part that met it", good=1)] = None
 
 
 class ThinkerFigures(Struct, frozen=True, kw_only=True):
     """A scheduler with a time to think (`results.thinking`)."""
 
-    jobs: Annotated[int, _is("of which it placed all tasks")] = 0
-    attempts: Annotated[int, _is("times that it thought about a job")] = 0
-    conflicts: Annotated[int, _is("attempts with at least one claim refused", good=-1)] = 0
-    conflict_fraction: Annotated[Maybe, _is("conflicts / jobs", good=-1)] = None
-    busyness: Annotated[Maybe, _is("time spent thinking / simulated time")] = None
-    busyness_useful: Annotated[Maybe, _is("the same without attempts that placed nothing")] = None
-    wait_s: Annotated[Spread, _is("submission to the first thought about the job", "s", good=-1)] = Spread()
-    given_up: Annotated[int, _is("jobs that it gave up", good=-1)] = 0
+    jobs: Annotated[int, _figure("of which it placed all tasks")] = 0
+    attempts: Annotated[int, _figure("times that it thought about a job")] = 0
+    conflicts: Annotated[int, _figure("attempts with at least one claim refused", good=-1)] = 0
+    conflict_fraction: Annotated[Maybe, _figure("conflicts / jobs", good=-1)] = None
+    busyness: Annotated[Maybe, _figure("time spent thinking / simulated time")] = None
+    busyness_useful: Annotated[Maybe, _figure("the same without attempts that placed nothing")] = None
+    wait_s: Annotated[Spread, _figure("submission to the first thought about the job", "s", good=-1)] = Spread()
+    given_up: Annotated[int, _figure("jobs that it gave up", good=-1)] = 0
 
 
 class Placement(Struct, frozen=True, kw_only=True):
     """Fractions of wide, sized jobs, by the priority queue of their estimate."""
 
-    correct: Annotated[Maybe, _is("that of their true size", good=1)] = None
-    over: Annotated[Maybe, _is("one of lower priority: the estimate is too large")] = None
-    under: Annotated[Maybe, _is("one of higher priority: the estimate is too small")] = None
+    correct: Annotated[Maybe, _figure("that of their true size", good=1)] = None
+    over: Annotated[Maybe, _figure("one of lower priority: the estimate is too large")] = None
+    under: Annotated[Maybe, _figure("one of higher priority: the estimate is too small")] = None
 
 
 class Windows(Struct, frozen=True, kw_only=True):
@@ -128,11 +129,11 @@ class Windows(Struct, frozen=True, kw_only=True):
 class QueueFairness(Struct, frozen=True, kw_only=True):
     """A queue over time (`results.fairness`); states in seconds of the run."""
 
-    starved_s: Annotated[float, _is("work waits below the fair share, another queue is above its own", "s")] = 0.0
-    hungry_s: Annotated[float, _is("work waits otherwise", "s")] = 0.0
-    satisfied_s: Annotated[float, _is("none waits", "s")] = 0.0
-    share_mean: Annotated[float, _is("mean dominant share held")] = 0.0
-    fair_share_mean: Annotated[float, _is("mean dominant share under ideal water-filling")] = 0.0
+    starved_s: Annotated[float, _figure("work waits below the fair share, another queue is above its own", "s")] = 0.0
+    hungry_s: Annotated[float, _figure("work waits otherwise", "s")] = 0.0
+    satisfied_s: Annotated[float, _figure("none waits", "s")] = 0.0
+    share_mean: Annotated[float, _figure("mean dominant share held")] = 0.0
+    fair_share_mean: Annotated[float, _figure("mean dominant share under ideal water-filling")] = 0.0
 
 
 class Fairness(Struct, frozen=True, kw_only=True):
@@ -149,7 +150,7 @@ class NewQueue(Struct, frozen=True, kw_only=True):
 
     weight: float = 1.0
     share: Maybe = None
-    at_s: Annotated[Maybe, _is("when that was", "s")] = None
+    at_s: Annotated[Maybe, _figure("when that was", "s")] = None
 
 
 class Locality(Struct, frozen=True, kw_only=True):
@@ -164,8 +165,8 @@ class DeadlineFigures(Struct, frozen=True, kw_only=True):
     """Jobs with a deadline."""
 
     jobs: int = 0
-    met: Annotated[Maybe, _is("ended by it", good=1)] = None
-    late_s: Annotated[Spread, _is("finish - deadline, of those that ended after it", "s", good=-1)] = Spread()
+    met: Annotated[Maybe, _figure("ended by it", good=1)] = None
+    late_s: Annotated[Spread, _figure("finish - deadline, of those that ended after it", "s", good=-1)] = Spread()
 
 
 class Latency(Struct, frozen=True, kw_only=True):
@@ -179,9 +180,9 @@ class Latency(Struct, frozen=True, kw_only=True):
 class Costs(Struct, frozen=True, kw_only=True):
     """Mean JCT of a queue / mean JCT of the same jobs under a baseline (`results.costs`)."""
 
-    sharing: Annotated[Maybe, _is("alone on the cluster", good=-1)] = None
-    fragmentation: Annotated[Maybe, _is("all nodes are one", good=-1)] = None
-    unfairness: Annotated[Maybe, _is("ideal water-filling", good=-1)] = None
+    sharing: Annotated[Maybe, _figure("alone on the cluster", good=-1)] = None
+    fragmentation: Annotated[Maybe, _figure("all nodes are one", good=-1)] = None
+    unfairness: Annotated[Maybe, _figure("ideal water-filling", good=-1)] = None
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -195,13 +196,13 @@ class Run(Struct, frozen=True, kw_only=True):
     placement: str | None = None
     tie: str | None = None
     jobs: int = 0
-    unfinished_jobs: Annotated[int, _is("those that had not finished when the run ended", good=-1)] = 0
-    tasks: Annotated[int, _is("of all jobs")] = 0
-    failed_tasks: Annotated[int, _is("attempts that ended with a code other than 0", good=-1)] = 0
-    jct_s: Annotated[Spread, _is("finish - submit, of jobs that finished", "s", good=-1)] = Spread()
-    wait_s: Annotated[Spread, _is("first start of a task - submit", "s", good=-1)] = Spread()
-    slowdown: Annotated[Spread, _is("JCT / ideal JCT: longest path of true run times", good=-1)] = Spread()
-    makespan_s: Annotated[Maybe, _is("last finish - first submission", "s", good=-1)] = None
+    unfinished_jobs: Annotated[int, _figure("those that had not finished when the run ended", good=-1)] = 0
+    tasks: Annotated[int, _figure("of all jobs")] = 0
+    failed_tasks: Annotated[int, _figure("attempts that ended with a code other than 0", good=-1)] = 0
+    jct_s: Annotated[Spread, _figure("finish - submit, of jobs that finished", "s", good=-1)] = Spread()
+    wait_s: Annotated[Spread, _figure("first start of a task - submit", "s", good=-1)] = Spread()
+    slowdown: Annotated[Spread, _figure("JCT / ideal JCT: longest path of true run times", good=-1)] = Spread()
+    makespan_s: Annotated[Maybe, _figure("last finish - first submission", "s", good=-1)] = None
     load: Maybe = None
     """Total true work / (slots x arrival span), the largest over the resources.
 
@@ -215,17 +216,19 @@ class Run(Struct, frozen=True, kw_only=True):
 
     Of load_resource, of containers where that is None; nodes weighted by speed, failed attempts included.
     """
-    utilisation: Annotated[dict[str, Maybe], _is("by resource", good=1)] = {}
+    utilisation: Annotated[dict[str, Maybe], _figure("by resource", good=1)] = {}
     """By resource: holdings from grant to end of each attempt / (capacity of all nodes x makespan).
 
     Failed attempts count; an idle executor, kept for later tasks, does not.
     """
-    jain: Annotated[Maybe, _is("index of shares per weight, of queues; of users where there is one", good=1)] = None
-    queue_placement_correct: Annotated[Maybe, _is("`correct` of queue_placement", good=1)] = None
+    jain: Annotated[Maybe, _figure("index of shares per weight, of queues; of users where there is one", good=1)] = None
+    queue_placement_correct: Annotated[Maybe, _figure("`correct` of queue_placement", good=1)] = None
     queue_placement: Placement = Placement()
-    prediction_error_pct: Annotated[ErrorSpread, _is("|estimated - true| / true work", "%", good=-1)] = ErrorSpread()
-    sized_jobs: Annotated[int, _is("jobs that have an estimate")] = 0
-    pilots: Annotated[int, _is("tasks that ran as samples")] = 0
+    prediction_error_pct: Annotated[ErrorSpread, _figure("|estimated - true| / true work", "%", good=-1)] = (
+        ErrorSpread()
+    )
+    sized_jobs: Annotated[int, _figure("jobs that have an estimate")] = 0
+    pilots: Annotated[int, _figure("tasks that ran as samples")] = 0
     queues: dict[str, Queue] = {}
     bins: Bins[Bin] = Bins(thin_small=Bin(), wide_small=Bin(), thin_large=Bin(), wide_large=Bin())
     fairness: Fairness = Fairness()
@@ -233,24 +236,26 @@ class Run(Struct, frozen=True, kw_only=True):
     locality: Locality | None = None
     deadlines: DeadlineFigures | UnsetType = UNSET
     decisions: int | None = None
-    decision_us: Annotated[Latency | None, _is("of the scheduler's code", "us", machine=True)] = None
-    wall_s: Annotated[Maybe, _is("real time the run took", "s", machine=True)] = None
-    sim_s: Annotated[Maybe, _is("simulated time of the run", "s")] = None
-    tasks_per_s: Annotated[Maybe, _is("finished tasks / wall_s", machine=True)] = None
-    peak_rss_mb: Annotated[Maybe, _is("of the process", "MB", machine=True)] = None
-    log_sha256: Annotated[str | None, _is("of the event log: equal hashes, equal runs")] = None
-    messages_per_task: Annotated[Maybe | UnsetType, _is("between schedulers and workers that see no cluster")] = UNSET
+    decision_us: Annotated[Latency | None, _figure("of the scheduler's code", "us", machine=True)] = None
+    wall_s: Annotated[Maybe, _figure("real time the run took", "s", machine=True)] = None
+    sim_s: Annotated[Maybe, _figure("simulated time of the run", "s")] = None
+    tasks_per_s: Annotated[Maybe, _figure("finished tasks / wall_s", machine=True)] = None
+    peak_rss_mb: Annotated[Maybe, _figure("of the process", "MB", machine=True)] = None
+    log_sha256: Annotated[str | None, _figure("of the event log: equal hashes, equal runs")] = None
+    messages_per_task: Annotated[Maybe | UnsetType, _figure("between schedulers and workers that see no cluster")] = (
+        UNSET
+    )
     services: ServiceFigures | UnsetType = UNSET
-    conflict_fraction: Annotated[Maybe | UnsetType, _is("conflicts / jobs, over all of them", good=-1)] = UNSET
-    busyness: Annotated[Maybe | UnsetType, _is("time spent thinking / simulated time, of the busiest", good=-1)] = UNSET
-    schedulers: Annotated[dict[str, ThinkerFigures] | UnsetType, _is("by name, where they take their time")] = UNSET
-    costs: Annotated[dict[str, Costs], _is("by queue, under the baselines that were run")] = {}
+    conflict_fraction: Annotated[Maybe | UnsetType, _figure("conflicts / jobs, over all of them", good=-1)] = UNSET
+    busyness: Annotated[Maybe | UnsetType, _figure("thinking / simulated time, of the busiest", good=-1)] = UNSET
+    schedulers: Annotated[dict[str, ThinkerFigures] | UnsetType, _figure("by name, where they take their time")] = UNSET
+    costs: Annotated[dict[str, Costs], _figure("by queue, under the baselines that were run")] = {}
 
 
 class Speedup(Struct, frozen=True, kw_only=True):
     """An average of the ratios JCT(baseline) / JCT(label), above 1 is faster, and its 95 % interval."""
 
-    value: Annotated[Maybe, _is("mean over the seeds", good=1)] = None
+    value: Annotated[Maybe, _figure("mean over the seeds", good=1)] = None
     ci95: list[float] | None = None
 
 
@@ -265,8 +270,8 @@ class Speedups(Struct, frozen=True, kw_only=True):
 class ComparedBin(Struct, frozen=True, kw_only=True):
     """Jobs of a bin, finished under both labels."""
 
-    pairs: Annotated[int, _is("over all seeds")] = 0
-    jobs_faster: Annotated[Maybe, _is("fraction with a ratio above 1", good=1)] = None
+    pairs: Annotated[int, _figure("over all seeds")] = 0
+    jobs_faster: Annotated[Maybe, _figure("fraction with a ratio above 1", good=1)] = None
     speedup: Speedups = Speedups()
 
 
@@ -277,11 +282,11 @@ class LabelComparison(Struct, frozen=True, kw_only=True):
     label: str
     baseline: str
     seeds: list[int]
-    interval: Annotated[str, _is("how intervals were found")]
+    interval: Annotated[str, _figure("how intervals were found")]
     speedup: Speedups
     ratio_quantiles: RatioQuantiles
-    jobs_faster: Annotated[Maybe, _is("fraction with a ratio above 1", good=1)]
-    jobs_slower: Annotated[Maybe, _is("fraction with a ratio below 1", good=-1)]
+    jobs_faster: Annotated[Maybe, _figure("fraction with a ratio above 1", good=1)]
+    jobs_slower: Annotated[Maybe, _figure("fraction with a ratio below 1", good=-1)]
     bins: Bins[ComparedBin]
 
 
@@ -291,6 +296,12 @@ class WorkloadFigures(Struct, frozen=True, kw_only=True):
     name: str | None = None
     source: str | None = None
     notes: list[str] = []
+    began: datetime | UnsetType = UNSET
+    """Date of time 0, UTC; not there for jobs without dates."""
+
+    def date(self, ms: float) -> datetime | None:
+        """The date of a time (ms) of the run."""
+        return None if isinstance(self.began, UnsetType) else self.began + timedelta(milliseconds=ms)
 
 
 class ExpectationOutcome(Struct, frozen=True, kw_only=True):
@@ -301,6 +312,14 @@ class ExpectationOutcome(Struct, frozen=True, kw_only=True):
     holds: bool
     left: Maybe
     right: Maybe
+    why: str | UnsetType = UNSET
+    """Why a side has no value although its figures have; not there in all other cases."""
+
+    @property
+    def exact(self) -> str:
+        """Both sides with six digits, or the reason why a side has no value."""
+        sides = ("no figure" if value is None else f"{value:.6g}" for value in (self.left, self.right))
+        return self.why or " against ".join(sides)
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -313,7 +332,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     version: str | None
     workload: WorkloadFigures | None
     baseline: str
-    headline: Annotated[str, _is("the figure for which the scenario is meant, as a path in a run")] = "jct_s.mean"
+    headline: Annotated[str, _figure("the figure for which the scenario is meant, as a path in a run")] = "jct_s.mean"
     sweep: dict[str, list[Any]] | UnsetType = UNSET
     runs: list[Run]
     comparisons: list[LabelComparison]

@@ -6,7 +6,12 @@ true run times are named as such, and lead only where no other label is left to 
 
 from __future__ import annotations
 
-from rm_emulator.results import expect
+import re
+from typing import Final
+
+from rich.console import Console
+
+from rm_emulator.results import expect, sweep, table
 from rm_emulator.results.contest import (
     USUAL,
     Contest,
@@ -21,11 +26,20 @@ from rm_emulator.results.contest import (
 from rm_emulator.results.figures import Summary, meaning
 from rm_emulator.results.table import by_headline, number
 
+#: The axis of a sweep over a number of nodes.
+_COUNT: Final = re.compile(r"cluster\.nodes\[\d+\]\.count")
+
 
 def of(summary: Summary) -> str:
     """The result of a run or of a sweep in one sentence."""
     text = _of_points(summary) if summary.axes else _of_labels(summary)
     return text if text.startswith(tuple(summary.labels)) else text[0].upper() + text[1:]
+
+
+def show(summary: Summary, console: Console) -> None:
+    """Prints the sentence, and the table below."""
+    console.print(of(summary), style="bold", highlight=False)
+    (sweep if summary.axes else table).show(summary, console)
 
 
 def _of_labels(summary: Summary) -> str:
@@ -112,18 +126,34 @@ def _of_points(summary: Summary) -> str:
 
 
 def _extremes(summary: Summary) -> str:
-    """At which points the figure is best and worst."""
+    """At which points the figure is best and worst; over numbers of nodes, how the figure changes with them."""
     steps, label = expect.keys(summary.headline), summary.labels[0]
     found = [point.mean(label, *steps) for _, point in summary.points]
     means = {at: value for at, value in enumerate(found, 1) if value is not None}
     if not means:
         return f"{figure_name(summary.headline)} is known at no point"
+    seeds = "" if len(summary.seeds) > 1 else "; one seed"
+    if told := _by_nodes(summary, found):
+        return told + seeds
     good = meaning(*steps)[1]
     first, last = (pick(means, key=lambda at: good * means[at]) for pick in (max, min))
     best_, worst = (_quantity(summary, means[at]) for at in (first, last))
     if best_ == worst:
         return f"{figure_name(summary.headline)} is {best_} at every point"
-    seeds = "" if len(summary.seeds) > 1 else "; one seed"
     return (
         f"{figure_name(summary.headline)} is best at point {first}, {best_}, and worst at point {last}, {worst}{seeds}"
     )
+
+
+def _by_nodes(summary: Summary, means: list[float | None]) -> str:
+    """The figure at each number of nodes, of a sweep over the count of a group of nodes alone; '' for other sweeps.
+
+    means: of the points, in order.
+    """
+    (axis, values), *others = summary.axes.items()
+    if others or not _COUNT.fullmatch(axis):
+        return ""
+    unit = meaning(*expect.keys(summary.headline))[0]
+    told = " \u2192 ".join(number(mean) for _, mean in sorted(zip(values, means, strict=True)))
+    counts = ", ".join(map(str, sorted(values)))
+    return f"{figure_name(summary.headline)} with {counts} nodes: {told}" + (f" {unit}" if unit else "")

@@ -19,7 +19,7 @@ The files of `Recorder.write` (times in ms on the simulated clock):
     tasks of a stage run (`PLAN_SCHEMA`). Times are from the plan's own start, at node speed 1; `made_ms` is on the
     simulated clock; `tasks` counts the stage's tasks, and `task_ms` is the planned time of each.
 `tries.parquet`
-    only where schedulers need time to think: a row for each thought about a job, the fields of `Try`.
+    only where schedulers need time to think: a row for each thought about a job, the fields of `SchedulingAttempt`.
 `trace.json`, `trace.json.gz` when large
     the Chrome trace format, for https://ui.perfetto.dev.
 
@@ -42,7 +42,14 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.engine.recording import OF_SERVICES, SOMETIMES, Attempt, JobRow, Recording, Try
+from rm_emulator.engine.recording import (
+    OPTIONAL_COLUMNS,
+    SERVICE_COLUMNS,
+    Attempt,
+    JobRow,
+    Recording,
+    SchedulingAttempt,
+)
 from rm_emulator.files import GZIP_LEVEL, replacing, unpack_small
 from rm_emulator.results.metrics import Floats, Ints, integrals
 from schedulers.core.model import Job, Node
@@ -81,10 +88,10 @@ _STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
     msgspec.inspect.BoolType: pl.Boolean(),
 }
 _JOB: Final = columns_of(JobRow)
-JOB_SCHEMA: Final = {name: kind for name, kind in _JOB.items() if name not in OF_SERVICES}
-TRY_SCHEMA: Final = columns_of(Try)
+JOB_SCHEMA: Final = {name: kind for name, kind in _JOB.items() if name not in SERVICE_COLUMNS}
+TRY_SCHEMA: Final = columns_of(SchedulingAttempt)
 _ATTEMPT: Final = columns_of(Attempt)
-TASK_SCHEMA: Final = {name: kind for name, kind in _ATTEMPT.items() if name not in SOMETIMES}
+TASK_SCHEMA: Final = {name: kind for name, kind in _ATTEMPT.items() if name not in OPTIONAL_COLUMNS}
 NODE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "node": pl.String(),
     "resource": pl.String(),
@@ -135,7 +142,7 @@ class Recorder(Recording):
     nodes: every node with reported tasks, capacities in the order of `resources`.
     resources: names of the components of all vectors.
     scratch: where parts of large tables wait for the end; a temporary directory by default.
-    more: optional columns (`SOMETIMES`, `OF_SERVICES`) of the tables.
+    more: optional columns (`OPTIONAL_COLUMNS`, `SERVICE_COLUMNS`) of the tables.
     """
 
     def __init__(
@@ -150,8 +157,8 @@ class Recorder(Recording):
         self._temporary = tempfile.TemporaryDirectory(prefix="rm-emulator-", dir=scratch)
         folder = Path(self._temporary.name)
         demands: dict[str, pl.DataType] = {f"demand_{name}": pl.Int64() for name in self.resources}
-        columns = {**TASK_SCHEMA, **{name: _ATTEMPT[name] for name in more if name in SOMETIMES}}
-        of_jobs = {**JOB_SCHEMA, **{name: _JOB[name] for name in more if name in OF_SERVICES}}
+        columns = {**TASK_SCHEMA, **{name: _ATTEMPT[name] for name in more if name in OPTIONAL_COLUMNS}}
+        of_jobs = {**JOB_SCHEMA, **{name: _JOB[name] for name in more if name in SERVICE_COLUMNS}}
         self._job_cells = attrgetter(*of_jobs)
         self._cells_of = attrgetter(*columns)
         self._tasks = _Spool({**columns, **demands}, folder, "tasks")
@@ -199,7 +206,7 @@ class Recorder(Recording):
                 of_stage = (index, stage.name, stage.tasks, planned.runtimes[index], index in planned.troublesome)
                 self._plans.append((*of_job, *of_stage, start, end, work / (end - start), self._planned))
 
-    def tried(self, row: Try) -> None:
+    def scheduling_attempt(self, row: SchedulingAttempt) -> None:
         """A scheduler with a time to think has thought about a job."""
         self._tried = True
         self._tries.append(msgspec.structs.astuple(row))

@@ -18,6 +18,7 @@ import yaml
 from rm_emulator.files import is_odd, load_yaml
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.plugins import hashes, load_plugins
+from rm_emulator.program import prints_apart
 from rm_emulator.results.sweep import name_one
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName, nearest
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
@@ -36,7 +37,7 @@ def main(path: Path) -> int:
     path: a log, compressed or not. Raises InvalidInput for a log without a readable end, and for a log with lost lines.
     """
     try:
-        with reading(path):
+        with reading(path), prints_apart():
             replay = Replay(log_lines(path), decider)
             for _ in replay:
                 pass

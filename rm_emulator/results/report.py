@@ -21,9 +21,12 @@ from rm_emulator.files import write_file
 from rm_emulator.issues import show_point
 from rm_emulator.results import contest, headline, palette, sweep, table
 from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Drawing, Section, drawings
+from rm_emulator.results.drawing import show_date
 from rm_emulator.results.figures import Costs, Summary
-from rm_emulator.results.filling import unused_settings
-from rm_emulator.results.who import who
+from rm_emulator.results.job_section import job_section
+from rm_emulator.results.summary import cell_dir
+from rm_emulator.results.unused import unused_settings
+from rm_emulator.workload.recurring import Recurring
 
 #: Points of a sweep that have a page of their own: each takes half a second and 2 MB.
 OF_POINTS: Final = 24
@@ -58,9 +61,9 @@ def render(out_dir: Path) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(number=table.number, times=table.times, interval=table.interval)
+    environment.filters.update(number=table.number, times=table.times, interval=table.interval, sides=table.sides)
     environment.filters.update(headlined=functools.partial(table.by_headline, summary))
-    environment.filters.update(thousands="{:,}".format, point=show_point)
+    environment.filters.update(date=show_date, thousands="{:,}".format, point=show_point, embedded=_embedded)
     if summary.axes:
         shared: dict[str, Any] = {
             "summary": summary,
@@ -71,7 +74,7 @@ def render(out_dir: Path) -> str:
     else:
         shared = _shared(out_dir, summary, cells)
     return environment.get_template("report.html.jinja").render(
-        **{"queues": [], **shared},
+        **{"queues": [], "began": cells.date(0), **shared},
         headline=headline.of(summary),
         unused=unused_settings(spec),
         facts=_facts(summary, cells),
@@ -99,11 +102,20 @@ def _shared(out_dir: Path, summary: Summary, cells: Cells) -> dict[str, Any]:
         "kinds_of_cost": Costs.__struct_fields__,
         "workload": _workload(out_dir),
         "best": contest.best(summary),
-        "who": who(cells),
+        "who": job_section(cells),
+        "began": cells.date(0),
+        "traces": _traces(out_dir, cells),
     }
 
 
-class _Shown(msgspec.Struct, frozen=True):
+def _traces(out_dir: Path, cells: Cells) -> list[tuple[str, str]]:
+    """(label, path relative to the run directory) of each trace for Perfetto of the first seed."""
+    places = [(label, cell_dir(out_dir, label, cells.seeds[0])) for label in cells.labels]
+    files = [(label, place / name) for label, place in places for name in ("trace.json", "trace.json.gz")]
+    return [(label, file.relative_to(out_dir).as_posix()) for label, file in files if file.is_file()]
+
+
+class _DrawnChart(msgspec.Struct, frozen=True):
     """A section with its charts, and the HTML above and below the charts."""
 
     section: Section
@@ -117,7 +129,7 @@ def _sections(
     made: Sequence[tuple[Drawing, Chart]],
     shared: Mapping[str, Any],
     standing: Sequence[Section],
-) -> list[_Shown]:
+) -> list[_DrawnChart]:
     """The sections in their order, without empty sections.
 
     standing: sections kept without a chart.
@@ -127,7 +139,7 @@ def _sections(
         charts = [(place, chart) for place, chart in made if place.section == section]
         parts = (f"{section.id}-{side}.html.jinja" for side in ("above", "below"))
         texts = [environment.get_template(p).render(**shared, charts=charts) if p in templates else "" for p in parts]
-        shown = _Shown(section, charts, texts[0].strip(), texts[1].strip())
+        shown = _DrawnChart(section, charts, texts[0].strip(), texts[1].strip())
         if charts or shown.above or shown.below:
             sections.append(shown)
     return sections
@@ -198,7 +210,10 @@ def _workload(out_dir: Path) -> dict[str, Any] | None:
         return None
     described = json.loads(text)
     rows = [(name, described.get(key)) for name, key in (("over time", "cov_time"), ("over space", "cov_space"))]
-    return {"verdict": described.get("verdict"), "cov": [(name, row) for name, row in rows if row]}
+    judged = described.get("recurring")  # absent in folders of earlier versions
+    history = msgspec.convert(judged, Recurring).sentence() if judged and judged["of"] else ""
+    cov = [(name, row) for name, row in rows if row]
+    return {"verdict": described.get("verdict"), "history": history[:1].upper() + history[1:], "cov": cov}
 
 
 def _text(path: Path) -> str | None:
@@ -207,4 +222,5 @@ def _text(path: Path) -> str | None:
 
 def _embedded(data: Any) -> str:
     """JSON, safe inside a script element."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, default=msgspec.to_builtins)
+    return text.replace("</", "<\\/")

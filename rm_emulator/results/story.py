@@ -53,7 +53,7 @@ def story(path: Path, job: str, task: str | int | None = None) -> Story:
         known = replay.scheduler.state.jobs.get(job)
         spec = known.spec if known is not None else _find(path, job)
         of = None if task is None else _task_of(spec, str(task), path)
-        told = None if known is None else _Telling.taken_up(replay.scheduler, known, of)
+        told = None if known is None else _StoryBuilder.taken_up(replay.scheduler, known, of)
         last: int | None = None
         for step in replay:
             if last is not None:
@@ -61,7 +61,7 @@ def story(path: Path, job: str, task: str | int | None = None) -> Story:
                     break  # nothing that was told is in doubt
                 continue
             if told is None and isinstance(step.event, JobSubmitted) and step.event.job.id == job:
-                told = _Telling.submitted(replay.scheduler, replay.scheduler.state.jobs[job], of, step.event.at)
+                told = _StoryBuilder.submitted(replay.scheduler, replay.scheduler.state.jobs[job], of, step.event.at)
             if told is not None:
                 told.hear(step.event, step.decisions)
                 last = step.line if told.over else None
@@ -108,7 +108,7 @@ def _task_of(job: Job, task: str, path: Path) -> tuple[int, int]:
     raise InvalidInput([Issue(str(path), f"job '{job.id}' has no task '{task}' (it has {have}{more})", hint=near)])
 
 
-class _Telling:
+class _StoryBuilder:
     """Listens to a replay: leads each fact and decision that concerns the job to the chapters of its story."""
 
     def __init__(self, scheduler: _Scheduler, state: JobState, task: tuple[int, int] | None, begin: int) -> None:
@@ -125,7 +125,7 @@ class _Telling:
         self.over = False
 
     @classmethod
-    def submitted(cls, scheduler: _Scheduler, state: JobState, task: tuple[int, int] | None, at: int) -> _Telling:
+    def submitted(cls, scheduler: _Scheduler, state: JobState, task: tuple[int, int] | None, at: int) -> _StoryBuilder:
         """The job comes now."""
         told, spec = cls(scheduler, state, task, at), state.spec
         who = f" by {spec.user}" if spec.user else ""
@@ -135,7 +135,7 @@ class _Telling:
         return told
 
     @classmethod
-    def taken_up(cls, scheduler: _Scheduler, state: JobState, task: tuple[int, int] | None) -> _Telling:
+    def taken_up(cls, scheduler: _Scheduler, state: JobState, task: tuple[int, int] | None) -> _StoryBuilder:
         """The job was there when the log begins."""
         now = scheduler.state.now
         told = cls(scheduler, state, task, now)

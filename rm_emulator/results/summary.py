@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import polars as pl
 
-from rm_emulator.engine.recording import SOMETIMES
+from rm_emulator.engine.recording import OPTIONAL_COLUMNS
 from rm_emulator.files import load_yaml, write_file
 from rm_emulator.results import contest, costs, expect, fairness, metrics, statistics, thinking
 from rm_emulator.results.figures import LabelComparison, Run, Summary, WorkloadFigures
@@ -132,18 +132,18 @@ def _read(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.Da
         raise MissingCell(f"{path}: not a readable Parquet file ({error})") from None
 
 
-def sometimes(cell: Path) -> list[str]:
-    """The optional columns (`SOMETIMES`) present in a cell's tasks.parquet."""
+def optional_columns(cell: Path) -> list[str]:
+    """The optional columns (`OPTIONAL_COLUMNS`) present in a cell's tasks.parquet."""
     try:
         there = pl.read_parquet_schema(cell / "tasks.parquet")
     except (pl.exceptions.PolarsError, OSError):
         return []  # that is said when it is read
-    return [name for name in SOMETIMES if name in there]
+    return [name for name in OPTIONAL_COLUMNS if name in there]
 
 
 def read_attempts(cell: Path, columns: Sequence[str]) -> pl.DataFrame:
     """Columns of a cell's attempts, without copies in vain and attempts beaten by a copy. Raises MissingCell."""
-    if "copy" not in sometimes(cell):
+    if "copy" not in optional_columns(cell):
         return read_table(cell, "tasks", columns)
     frame = read_table(cell, "tasks", [*columns, *(name for name in ("copy", "task") if name not in columns)])
     task = ("job", "stage", "task")
@@ -242,7 +242,7 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl
     tasks, nodes = read_for_figures(cell_dir(out_dir, label, seed))
     weights, bounds_ms = queue_weights(spec), queue_bounds(spec, label)
     figures = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
-    course = fairness.course(jobs, tasks, nodes, listed_queues(spec))
+    course = fairness.queue_shares(jobs, tasks, nodes, listed_queues(spec))
     figures |= fairness.figures(course, sorted(figures["queues"]))
     if known.load is not None:
         figures["load"] = known.load

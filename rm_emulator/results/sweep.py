@@ -120,8 +120,7 @@ def _expectations(summary: Summary) -> Text:
         at = f"at {len(failed):,} of {points:,} points" if failed else f"at all {points:,} points"
         text.append(f"   ({at})\n", style="dim")
         for outcome in failed[:_PRINTED]:
-            sides = f"({table.number(outcome.left, 4)} against {table.number(outcome.right, 4)})"
-            text.append(f"       {show_point(outcome.sweep or {})}   {sides}\n", style="dim")
+            text.append(f"       {show_point(outcome.sweep or {})}   ({table.sides(outcome)})\n", style="dim")
     return text
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rm_emulator.results import expect
 from rm_emulator.results.contest import USUAL, Contest, figure_name, versus
-from rm_emulator.results.figures import BINS, Costs, Run, Speedup, Speedups, Summary, meaning
+from rm_emulator.results.figures import BINS, Costs, ExpectationOutcome, Run, Speedup, Speedups, Summary, meaning
 
 NOTHING = "-"
 #: So many labels are named one by one in a line of text.
@@ -84,7 +84,7 @@ _FRACTIONS: Final = ("right queue", "in time", "busiest")
 def figures(summary: Summary) -> list[Figure]:
     """The columns of a comparison, without columns empty for all labels; the headline's figure comes first."""
     columns, first = [], expect.keys(summary.headline)
-    headings = {path: heading for heading, _, path in _FIGURES}
+    headings: dict[tuple[str, ...], str] = {path: heading for heading, _, path in _FIGURES}
     listed = [(headings.get(first, figure_name(summary.headline)), 0, first)]
     listed += [(heading, max(rank, 2), path) for heading, rank, path in _FIGURES if path != first]
     for heading, rank, path in listed if summary.headline != USUAL else _FIGURES:
@@ -302,8 +302,13 @@ def expectations(summary: Summary) -> Text:
     for outcome in summary.expect:
         mark, style = ("holds", "green") if outcome.holds else ("FAILS", "bold red")
         text.append(f"{mark}  ", style=style).append(outcome.text)
-        text.append(f"   ({number(outcome.left, 4)} against {number(outcome.right, 4)})\n", style="dim")
+        text.append(f"   ({sides(outcome)})\n", style="dim")
     return text
+
+
+def sides(outcome: ExpectationOutcome) -> str:
+    """The figures of both sides of an expectation, or the reason for a side without a value."""
+    return outcome.why or f"{number(outcome.left, 4)} against {number(outcome.right, 4)}"
 
 
 def show(summary: Summary, console: Console) -> None:

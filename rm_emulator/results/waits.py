@@ -58,7 +58,13 @@ _EVENT: Final = b'{"event"'
 _HOLD: Final = b'{"decision":"Hold"'
 _SUBMITTED: Final = b'{"event":"JobSubmitted"'
 _HOLDS: Final = {"job": pl.String(), "at_ms": pl.Int64(), "reason": pl.String()}
-_STAGES: Final = {"job": pl.String(), "stage": pl.Int32(), "tasks": pl.Int64(), "parent": pl.Int32()}
+_STAGES: Final = {
+    "job": pl.String(),
+    "stage": pl.Int32(),
+    "tasks": pl.Int64(),
+    "parent": pl.Int32(),
+    "name": pl.String(),
+}
 
 
 class _At(msgspec.Struct):
@@ -67,19 +73,19 @@ class _At(msgspec.Struct):
     at: int
 
 
-class Said(msgspec.Struct, frozen=True):
+class LoggedHolds(msgspec.Struct, frozen=True):
     """Statements of a log on all jobs."""
 
     holds: pl.DataFrame
     """`job, at_ms, reason`, in the order of the log."""
     stages: pl.DataFrame
-    """`job, stage, tasks, parent`, a row for each parent, a row with null for a stage without parents."""
+    """`job, stage, tasks, parent, name`, a row for each parent, a row with null for a stage without parents."""
 
 
-def read(logs: Iterable[Path]) -> Said:
+def read(logs: Iterable[Path]) -> LoggedHolds:
     """Reads the logs of a cell once. Raises InvalidInput for a log without a readable end."""
     holds: list[tuple[str, int, str]] = []
-    stages: list[tuple[str, int, int, int | None]] = []
+    stages: list[tuple[str, int, int, int | None, str]] = []
     fact = b""
     at, hold = msgspec.json.Decoder(_At), msgspec.json.Decoder(Hold)
     submitted = msgspec.json.Decoder(JobSubmitted)
@@ -89,14 +95,16 @@ def read(logs: Iterable[Path]) -> Said:
             if line.startswith(_SUBMITTED):
                 job = submitted.decode(line).job
                 for index, stage in enumerate(job.stages):
-                    stages += [(job.id, index, stage.tasks, parent) for parent in stage.above or (None,)]
+                    stages += [(job.id, index, stage.tasks, parent, stage.name) for parent in stage.above or (None,)]
         elif line.startswith(_HOLD) and fact:
             said = hold.decode(line)
             holds.append((said.job, at.decode(fact).at, said.reason.value))
-    return Said(pl.DataFrame(holds, schema=_HOLDS, orient="row"), pl.DataFrame(stages, schema=_STAGES, orient="row"))
+    return LoggedHolds(
+        pl.DataFrame(holds, schema=_HOLDS, orient="row"), pl.DataFrame(stages, schema=_STAGES, orient="row")
+    )
 
 
-def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said: Said) -> pl.DataFrame:
+def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said: LoggedHolds) -> pl.DataFrame:
     """`job, from_ms, to_ms, reason`, by job in order of time: the waits of its tasks with reasons.
 
     jobs, tasks, nodes: of the cell (`results.record`). Waits of an unfinished job go to the last known moment.
@@ -105,7 +113,7 @@ def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said
     whole = said.stages.unique(["job", "stage"]).group_by("job").agg(left=pl.col("tasks").sum())
     facts = [
         jobs.select("submit_ms", job="id").join(whole, on="job").select("job", "left", at="submit_ms"),
-        _opened(jobs, tasks, said.stages),
+        opened(jobs, tasks, said.stages).drop_nulls("at").select("job", "at", ready="tasks"),
         tasks.select("job", at="granted_ms", left=pl.lit(-1), ready=pl.lit(-1)),
         tasks.filter(pl.col("code") != 0).select("job", at="ended_ms", left=pl.lit(1), ready=pl.lit(1)),
         said.holds.select("job", "reason", at="at_ms"),
@@ -131,17 +139,19 @@ def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said
     return _merged(apart.with_columns(reason=room))
 
 
-def _opened(jobs: pl.DataFrame, tasks: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
-    """`job, at, ready`: when stages open (the last stage before is done), and with how many tasks."""
+def opened(jobs: pl.DataFrame, tasks: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
+    """`job, stage, tasks, at`: when each stage opens (the last stage before is done), null for a closed stage.
+
+    stages: as of `Said`.
+    """
     done = tasks.filter(pl.col("code") == 0).group_by("job", "stage").agg(done=pl.len(), at=pl.col("ended_ms").max())
     over = done.join(stages.unique(["job", "stage"]), on=["job", "stage"]).filter(pl.col("done") >= pl.col("tasks"))
     after = stages.join(over.select("job", "at", parent="stage"), on=["job", "parent"], how="left")
     came = after.join(jobs.select("submit_ms", job="id"), on="job")
     opens = came.with_columns(at=pl.when(pl.col("parent").is_null()).then("submit_ms").otherwise("at"))
-    by_stage = opens.group_by("job", "stage").agg(
-        pl.col("at").max(), never=pl.col("at").is_null().any(), ready=pl.col("tasks").first()
-    )
-    return by_stage.filter(~pl.col("never")).select("job", "at", "ready")
+    never = pl.col("at").is_null().any()
+    at = pl.when(~never).then(pl.col("at").max())
+    return opens.group_by("job", "stage").agg(pl.col("tasks").first(), at=at)
 
 
 def _sampled(tasks: pl.DataFrame) -> pl.DataFrame:

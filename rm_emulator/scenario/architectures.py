@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rm_emulator.engine.config import Decentralised, OfSeveral, kind
-from rm_emulator.engine.several import assigned, group
+from rm_emulator.engine.config import Decentralised, MultipleThinkers, kind
+from rm_emulator.engine.multiple_schedulers import assign_jobs, peer_jobs
 from rm_emulator.issues import Issue
 from rm_emulator.scenario.cluster import who_decides
 from rm_emulator.scenario.load import Loaded
@@ -43,11 +43,11 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
         yield loaded.issue(("spec", "cluster", "application_master", "container"), message)
     if spec.copies is not None:
         yield loaded.issue(("spec", "copies"), f"does not go with {what}; take it out")
-    if isinstance(block, OfSeveral):
+    if isinstance(block, MultipleThinkers):
         yield from _scheduler_issues(loaded, block)
 
 
-def _scheduler_issues(loaded: Loaded, block: OfSeveral) -> Iterator[Issue]:
+def _scheduler_issues(loaded: Loaded, block: MultipleThinkers) -> Iterator[Issue]:
     names: list[str] = []
     for index, each in enumerate(block.schedulers):
         taken = next((name for name in each.names if name in names), None)
@@ -64,7 +64,7 @@ def _scheduler_issues(loaded: Loaded, block: OfSeveral) -> Iterator[Issue]:
 def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     """Jobs without a scheduler, schedulers without jobs, and services without an end."""
     spec = loaded.scenario.spec
-    if isinstance(spec.cluster.architecture, OfSeveral):
+    if isinstance(spec.cluster.architecture, MultipleThinkers):
         yield from _assignment_issues(loaded, workload, spec.cluster.architecture)
     services = [source.job.id for source in workload.jobs if source.job.kind == "service"]
     if services and len(services) == len(workload.jobs) and spec.until is None:
@@ -76,10 +76,10 @@ def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
         yield loaded.issue(("spec", "cluster", key), message)
 
 
-def _assignment_issues(loaded: Loaded, workload: Workload, block: OfSeveral) -> Iterator[Issue]:
+def _assignment_issues(loaded: Loaded, workload: Workload, block: MultipleThinkers) -> Iterator[Issue]:
     thinkers = block.thinkers
     try:
-        of = assigned(workload.jobs, thinkers)
+        of = assign_jobs(workload.jobs, thinkers)
     except ValueError as error:
         yield loaded.issue((*_AT, "schedulers"), str(error))
         return
@@ -89,7 +89,7 @@ def _assignment_issues(loaded: Loaded, workload: Workload, block: OfSeveral) -> 
         idle = [name for n, name in enumerate(each.names, number) if n not in busy]
         number += each.count
         if idle:
-            there = len(group(workload.jobs, thinkers, number - 1))
+            there = len(peer_jobs(workload.jobs, thinkers, number - 1))
             message = f"scheduler '{idle[0]}' gets no job: {there} jobs of this workload come to it and those like it"
             at = "name" if each.count == 1 else "count"
             yield loaded.issue((*_AT, "schedulers", index, at), message)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rm_emulator.engine.assemble import NO_LINKS, no_executors
-from rm_emulator.engine.config import Decentralised, OfSeveral
+from rm_emulator.engine.config import Decentralised, MultipleThinkers
 from rm_emulator.engine.profile import profiles
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import contest, expect
@@ -91,7 +91,7 @@ def build_first(loaded: Loaded) -> Built:
     try:
         return build(loaded.scenario, loaded.folder, loaded.scenario.spec.seeds[0])
     except TraceError as error:
-        raise InvalidInput(error.issues, error.count) from None
+        raise InvalidInput(error.issues, error.count, remedy=error.remedy) from None
     except (SchedulerError, ValueError) as error:
         issues = [loaded.issue(("spec", "workload"), str(error))]
     except ArithmeticError as error:
@@ -121,7 +121,7 @@ def _clashes(loaded: Loaded) -> Iterator[Issue]:
     entries: list[tuple[tuple[str | int, ...], PolicyEntry]] = [
         (("spec", "policies", index), policy) for index, policy in enumerate(loaded.scenario.spec.policies)
     ]
-    for index, each in enumerate(who.schedulers if isinstance(who, OfSeveral) else ()):
+    for index, each in enumerate(who.schedulers if isinstance(who, MultipleThinkers) else ()):
         if each.policy is not None:
             place = ("spec", "cluster", "architecture", "schedulers", index, "policy")
             entries.append((place, PolicyEntry.model_validate(each.policy)))
@@ -469,9 +469,14 @@ def _never_starts(loaded: Loaded, demand: Vector, places: Places, machines: Sequ
         most = min(most, cluster.containers_per_heartbeat)
     if together <= most:
         return ""
-    one = f"profile '{cluster.profile_name}' offers one node at a time, which takes"
-    where = one if beats else "the empty cluster takes"
-    return f"the {together} tasks of a gang start together, and {where} at most {most} of them"
+    gang = f"the {together} tasks of a gang start together, and"
+    if not beats or sum(each) < together:
+        return f"{gang} the empty cluster takes at most {sum(each)} of them"
+    others = " or ".join(entry.name for entry in profiles if entry.cls.offers != "heartbeat")
+    return (
+        f"{gang} profile '{cluster.profile_name}' offers one node at a time, which takes at most {most} of them "
+        f"(take a profile that offers all nodes at once, {others}, larger nodes, or a narrower gang)"
+    )
 
 
 def _fits_if(milli: str, demand: tuple[int, ...], cpu: int, machines: Sequence[Node]) -> bool:

@@ -15,6 +15,8 @@ from rm_emulator.workload.model import PerNode, PerTask, RunTimes, Workload, mea
 from schedulers.core.resources import Resources
 
 _AT: Final = ("spec", "cluster", "architecture")
+#: Probes for a stage are made, and sent, all at once.
+_MOST_PROBES: Final = 10_000_000
 #: Keys of a cluster that only somebody who sees all of it could heed.
 _CENTRAL: Final = {
     "executors": "a worker keeps no containers between tasks",
@@ -40,6 +42,11 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
     if block.method == "batch" and block.constraints:
         message = "probes of a stage are answered together, which tasks bound to different nodes cannot share"
         yield loaded.issue((*_AT, "constraints"), f"{message} (expected false, or method per_task or late_binding)")
+    workers = sum(group.count for group in spec.cluster.nodes)
+    # The default is right for a single worker as well.
+    if block.probe_ratio > max(workers, Decentralised().probe_ratio):
+        message = f"{block.probe_ratio:g} probes a task for {workers} workers (expected at most one a worker)"
+        yield loaded.issue((*_AT, "probe_ratio"), message)
     for index, queue in enumerate(spec.queues):
         for key in ("max", "per_user", "max_running"):
             if getattr(queue, key) is not None:
@@ -70,6 +77,10 @@ def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
         message = f"a message takes {show_duration(block.message_ms)}, and the whole run "
         message += f"{show_duration(horizon)} on an empty cluster (expected at most that)"
         yield loaded.issue((*_AT, "message_delay"), message)
+    widest = max((stage.tasks for job in jobs for stage in job.job.stages), default=0)
+    if widest * block.probe_ratio > _MOST_PROBES:
+        message = f"{widest * block.probe_ratio:,.0f} probes for a stage of {widest:,} tasks (at most {_MOST_PROBES:,})"
+        yield loaded.issue((*_AT, "probe_ratio"), message)
     for job in jobs:
         gang = next((stage.name for stage in job.job.stages if stage.gang), None)
         if gang is not None:

@@ -13,20 +13,14 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin
 
 import msgspec
-import yaml
 from pydantic import BaseModel
 
-from rm_emulator.engine.profile import profiles
-from rm_emulator.results.chart import charts
 from rm_emulator.scenario.durations import show_duration
+from rm_emulator.scenario.listing import written
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema.settings import Settings, struct_properties
 from rm_emulator.scenario.schema.structs import meanings, of_annotation, whole
 from rm_emulator.scenario.schema.workload import SyntheticWorkload, WorkloadBlock
-from schedulers.core.compatible import needs_estimates
-from schedulers.core.policy import policies
-from schedulers.core.predictor import predictors
-from schedulers.core.registry import Entry, Registry
 
 _INTRODUCTION: Final = """\
 # The scenario file
@@ -133,7 +127,7 @@ def _settings(
         if name not in beside:
             example = examples.get(name, field.get("examples", [field.get("default")])[0])
             default = "the preset's" if examples else _default(field)
-            yield Key(_join(path, name), _type(field), default, field.get("description", ""), _written(example))
+            yield Key(_join(path, name), _type(field), default, field.get("description", ""), written(example))
 
 
 def _blocks(annotation: Any) -> Iterator[tuple[str, type[BaseModel]]]:
@@ -167,16 +161,10 @@ def _default(schema: Mapping[str, Any]) -> str:
     if default in (None, "", [], {}):
         return ""
     if "oneOf" in schema:
-        return _written({"kind": default["kind"]})
+        return written({"kind": default["kind"]})
     if schema.get("$comment", "").startswith("duration") and isinstance(default, int):
         return show_duration(default)
-    return "its defaults" if isinstance(default, dict) and "$ref" in schema else _written(default)
-
-
-def _written(value: Any) -> str:
-    return str(
-        yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000).removesuffix("...\n").strip()
-    )
+    return "its defaults" if isinstance(default, dict) and "$ref" in schema else written(default)
 
 
 _NAMES: Final = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
@@ -228,27 +216,3 @@ def _code(text: str) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-def entry(registry: Registry[Any], name: str) -> dict[str, Any]:
-    """Everything about a registered name: `Entry.describe`, its description and an example in a scenario.
-
-    Raises UnknownName.
-    """
-    found = registry.entry(name)
-    description = (inspect.getdoc(found.cls) or "").partition("\n")[2].strip()
-    return {**found.describe(), "description": description, "example": _written([_example(registry, found)])[1:-1]}
-
-
-def _example(registry: Registry[Any], found: Entry[Any]) -> dict[str, Any]:
-    """An entry of `policies:`, of `charts:` for a chart, `profile:` for a profile, with some of its settings."""
-    settings = [(p.name, p.default) for p in found.parameters() if p.default not in (None, {}, [])]
-    used = {"kind": found.name, **dict(settings[:3])}
-    if registry is charts or registry is profiles:
-        return used
-    if registry is predictors:
-        return {"kind": "sjf", "predictor": used}
-    if registry is not policies:
-        return {"kind": "fifo", "placement": used}
-    needs = {"predictor": {"kind": "slearn"}} if needs_estimates({"kind": found.name}) else {}
-    return {"kind": found.name, **needs, **used}

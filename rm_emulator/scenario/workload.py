@@ -27,8 +27,9 @@ from schedulers.core.errors import InvalidParameters
 from schedulers.core.resources import Resources, Vector
 
 if TYPE_CHECKING:
-    from rm_emulator.workload.describe import Description, Sampler
+    from rm_emulator.workload.describe import Description
     from rm_emulator.workload.profiles import TpchProfiles
+    from rm_emulator.workload.stage_table import Sampler
 
 
 #: A preset makes about 26 tasks per job and 150 slots.
@@ -216,7 +217,8 @@ def _trace(scenario: Scenario, block: TraceWorkload, folder: Path, seed: int) ->
     if entries and entries[0].submit_ms == entries[-1].submit_ms:
         raise InvalidParameters(f"load {block.load} cannot be reached: all jobs arrive at the same time")
     jobs = extraction.at_load(entries, block.load, measured_slots(scenario, built)[0], sampler(built))
-    return msgspec.structs.replace(built, workload=msgspec.structs.replace(built.workload, jobs=jobs))
+    # Scaled gaps leave no arrival at its date.
+    return msgspec.structs.replace(built, workload=msgspec.structs.replace(built.workload, jobs=jobs, began=None))
 
 
 def offered(scenario: Scenario, built: Built) -> tuple[float | None, str | None]:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import polars as pl
 
-from rm_emulator.workload.formats import Contents, Trace
+from rm_emulator.workload.formats import Contents, TableTrace, Trace
 from rm_emulator.workload.model import Drawn, Fixed, RunTimes, Workload, WorkloadJob
 from rm_emulator.workload.records import INSTANT_MS, MAX_TASKS, AtLeastOne, RecordParams, machine_steps, part_of
+from rm_emulator.workload.stage_table import JOBS, RUNS, StageTable, ask
 from rm_emulator.workload.tables import BadRows, Column, fixed_table, one
 from schedulers.core.model import Job, Stage
 from schedulers.core.resources import Vector
@@ -56,6 +57,9 @@ NO_INSTANCES: Final = Contents.lacking(
         "`parallel` divides it by the number of waves of so many tasks; `cov` spreads the times around their mean."
     ),
 )
+_KEPT: Final = ("submit", "tasks", "start", "end", "cpu", "mem_fraction")
+#: Facts that no job of the tables has.
+_NAMELESS: Final = {"name": "", "user": "", "app": "", "queue": "default"}
 _STATUSES: Final = (b"Terminated", b"Failed", b"Running", b"Waiting", b"Ready", b"Interrupted", b"Cancelled")
 
 
@@ -129,19 +133,85 @@ def assemble(
     A job arrives when its first stage starts, because the tables hold no times of submission.
     Raises TraceError for a table without a job to read.
     """
+    frame, notes = _prepared(frame, notes, options, file)
+    demands = _demands(options)
+    rows = map(_Row._make, frame.select(_Row._fields).iter_rows())
+    jobs = tuple(_job(list(stages), options, demands, parents_of) for _, stages in groupby(rows, key=attrgetter("job")))
+    return Trace(workload=Workload(name=name, jobs=jobs, source=source), notes=notes)
+
+
+def tabulate(
+    frame: pl.DataFrame,
+    notes: Sequence[str],
+    options: BatchParams,
+    *,
+    name: str,
+    source: str,
+    file: Path,
+    contents: Contents,
+    parents_of: ParentsOf | None = None,
+) -> TableTrace:
+    """The tables of the workload of `assemble`, without an object per stage. Parameters and errors as there.
+
+    `parents_of` is asked for its counts alone.
+    """
+    frame, notes = _prepared(frame, notes, options, file)
+    if parents_of is not None:
+        for _, rows in groupby(frame.select("job", "stage").iter_rows(), key=itemgetter(0)):
+            parents_of([stage for _, stage in rows])
+    kept = frame.select(*_KEPT, job=pl.col("job").rle_id().cast(pl.Int64))
+    del frame
+    tasks = (pl.col("tasks") * options.task_scale).round(mode="half_to_even").cast(pl.Int64).clip(1)
+    waves = 1 if options.parallel is None else (pl.col("tasks") + (options.parallel - 1)) // options.parallel
+    span = (pl.col("end") - pl.col("start")) * 1000
+    ms = (pl.when(span == 0).then(INSTANT_MS).otherwise(span) / waves).round(mode="half_to_even").clip(1)
+    jobs = kept.filter(pl.col("job").is_first_distinct()).select(
+        (pl.col("submit") * 1000 * options.time_scale).round(mode="half_to_even").cast(pl.Int64),
+        *(pl.lit(text).alias(column) for column, text in _NAMELESS.items()),
+    )
+    stages = kept.select(
+        "job",
+        pl.int_range(pl.len()).over("job").alias("stage"),
+        tasks.alias("tasks"),
+        ms.alias("mean"),
+        pl.when(tasks == 1).then(ms * options.cov).alias("std"),
+        pl.lit(value=False).alias("gang"),
+        "cpu",
+        "mem_fraction",
+    ).join(_sizes(kept, options), on=["cpu", "mem_fraction"], how="left", maintain_order="left")
+    table = StageTable(
+        name=name,
+        source=source,
+        resources=("cpu", "memory"),
+        contents=contents,
+        history=0,
+        jobs=jobs.select(*JOBS),
+        stages=stages.drop("cpu", "mem_fraction"),
+        past=pl.DataFrame(schema=RUNS),
+    )
+    return TableTrace(table=table, notes=notes)
+
+
+def _sizes(frame: pl.DataFrame, options: BatchParams) -> pl.DataFrame:
+    """Each pair of cpu and mem_fraction with its demand in columns."""
+    demands, pairs = _demands(options), frame.select("cpu", "mem_fraction").unique()
+    vectors = [demands(cpu, fraction) for cpu, fraction in pairs.iter_rows()]
+    columns = zip(("cpu", "memory"), zip(*vectors, strict=True), strict=True)
+    return pairs.with_columns(pl.Series(ask(name), steps, pl.Int64) for name, steps in columns)
+
+
+def _prepared(
+    frame: pl.DataFrame, notes: Sequence[str], options: BatchParams, file: Path
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The rows of the jobs wanted, and the notes with assumptions. Raises TraceError where no row is left."""
     notes = list(notes)
     frame = _chosen(frame, options)
     if frame.height == 0:
         raise one(file, "no finished job is left" + (f" ({'; '.join(notes)})" if notes else ""))
-    spans = frame["end"] - frame["start"]
-    instant = int((spans == 0).sum())
+    instant = int((frame["end"] == frame["start"]).sum())
     if instant:
         notes.append(f"stages within one second, taken to last {INSTANT_MS} ms: {instant:,}")
-    notes.append(_assumption(options))
-    demands = _demands(options)
-    rows = map(_Row._make, frame.select(_Row._fields).iter_rows())
-    jobs = tuple(_job(list(stages), options, demands, parents_of) for _, stages in groupby(rows, key=attrgetter("job")))
-    return Trace(workload=Workload(name=name, jobs=jobs, source=source), notes=tuple(notes))
+    return frame, (*notes, _assumption(options))
 
 
 def _assumption(options: BatchParams) -> str:

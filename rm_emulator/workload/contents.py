@@ -45,7 +45,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     submission: bool = False
     """Time of each job's submission, as distinct from the start of its tasks."""
     dates: bool = False
-    """Calendar dates of arrivals. A workload keeps the differences only: the first arrival is time 0."""
+    """Calendar dates of arrivals. Times of a workload count from the first arrival; `Workload.began` has its date."""
     lacks: dict[str, str] = {}
     """Assumption of the reader for each false flag, one sentence per flag."""
 

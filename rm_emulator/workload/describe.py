@@ -8,26 +8,28 @@ the tasks inside a job, after sampling 3 % of the tasks.
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rm_emulator.workload.contents import Contents, plain
-from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Waves, Workload, WorkloadJob
-from schedulers.core.model import Job, PastJob, Stage
+from rm_emulator.workload import recurring, sizes, stage_table
+from rm_emulator.workload.contents import Contents
+from rm_emulator.workload.model import RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.quantiles import Quantiles, summary
+from rm_emulator.workload.recurring import Recurring
+from rm_emulator.workload.sizes import ClusterSizes, Wanted
+from rm_emulator.workload.stage_table import FEATURES, Sampler, StageMoments, StageTable, stage_times
+from schedulers.core.model import Job, Stage
 
 if TYPE_CHECKING:
     from rm_emulator.workload.profiles import TpchProfiles
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-#: Gives the run times (ms) of the tasks of a stage for models without run times, such as `Waves`.
-Sampler = Callable[[Job, int, RunTimes], Sequence[float] | None]
 
 WINDOW_MS: Final = 1_000_000
 STEP_MS: Final = 100_000
@@ -37,34 +39,13 @@ SAMPLED: Final = 0.03
 MIN_RUNS: Final = 3
 #: With less of the work in jobs that recur, or that have enough tasks to sample, their share says nothing of the rest.
 TELLING: Final = 0.1
-FEATURES: Final = ("name", "user", "app", "resources", "day", "hour")
 GROUPED: Final = ("name", "user", "app")
-_DAY_MS: Final = 86_400_000
-_HOUR_MS: Final = 3_600_000
-#: Columns of a run of a stage: its job's place in the workload, null for a past one.
-_RUN: Final[dict[str, Any]] = {
-    "job": pl.Int64,
-    "stage": pl.Int64,
-    "tasks": pl.Int64,
-    "mean": pl.Float64,
-    "std": pl.Float64,
-    **dict.fromkeys(FEATURES, pl.String),
-}
 #: Variation of the mean run times of a group; equal ones have exactly none.
 _COV: Final = (
     pl.when((pl.col("mean").max() > pl.col("mean").min()) & (pl.col("mean").mean() > 0))
     .then(pl.col("mean").std(ddof=0) / pl.col("mean").mean())
     .otherwise(0.0)
 )
-
-
-class Quantiles(msgspec.Struct, frozen=True):
-    """Mean, quantiles and maximum of a quantity."""
-
-    mean: float
-    p50: float
-    p90: float
-    max: float
 
 
 class ArrivalFigures(msgspec.Struct, frozen=True):
@@ -141,6 +122,10 @@ class Teachers(msgspec.Struct, frozen=True):
     """Wide work without 3 runs to compare with, known to sampling alone."""
     thin: float
     """Work below 3 tasks, without anything to sample."""
+    gang: float = 0.0
+    """Work of gangs: all tasks start together, so no task can run first."""
+    unknown: float = 0.0
+    """Work without run times of single tasks, of which nobody can tell."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,9 +150,13 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     time_above_space: float | None
     """Share of the jobs with both variations and the larger variation over time."""
     groups: tuple[Groups, ...]
+    sizes: ClusterSizes | None
+    """Demands and cluster sizes; None where nobody asked, and without known run times."""
+    recurring: Recurring | None
+    """Jobs with a history, and what an estimate from their history errs by."""
     teachers: Teachers | None
     sampling_pays: bool | None
-    """None where the workload does not tell, or too little work recurs."""
+    """None where the workload does not tell, too little work recurs, or run times of single tasks are missing."""
     verdict: str
     notes: tuple[str, ...]
     """Jobs left out, with reasons."""
@@ -175,23 +164,20 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of the trace, and the assumption for each lacking fact; None where nobody knows."""
 
 
-class _StageTimes(msgspec.Struct, frozen=True):
-    """Number of tasks of a stage, mean and population standard deviation (ms) of their run times."""
-
-    tasks: int
-    mean: float
-    std: float
-
-
 def mean_task_ms(job: WorkloadJob, stage: int = 0, sampler: Sampler | None = None) -> float | None:
     """True mean run time of a task of a stage, ms at node speed 1; None for a mean known to a profile alone."""
-    times = _stage_times(job, stage, sampler)
+    times = stage_times(job, stage, sampler)
     return times.mean if times else None
 
 
 def work_ms(job: WorkloadJob, sampler: Sampler | None = None) -> float | None:
     """True run time of all tasks of a job together, ms at node speed 1; None for run times known to a profile alone."""
-    return _work([_stage_times(job, stage, sampler) for stage in range(len(job.job.stages))])
+    works = []
+    for stage in range(len(job.job.stages)):
+        if (times := stage_times(job, stage, sampler)) is None:
+            return None
+        works.append(times.mean * times.tasks)
+    return math.fsum(works)
 
 
 def slots_for(
@@ -258,7 +244,7 @@ def cov_over_space(workload: Workload, sampler: Sampler | None = None) -> list[f
     Below 34 tasks the root is less than 1 and the figure larger than the plain coefficient of variation;
     as plotted in the paper. Of a DAG job, stages count by their number of tasks.
     """
-    return [_job_cov_over_space(job, sampler) for job in workload.jobs]
+    return _cov_over_space(stage_table.of(workload, sampler))
 
 
 def cov_over_time(
@@ -273,17 +259,20 @@ def cov_over_time(
     unknown = [f for f in features if f not in FEATURES]
     if unknown:
         raise ValueError(f"unknown feature '{unknown[0]}' (known: {', '.join(FEATURES)})")
-    jobs, past = _runs(workload, _measured(workload, sampler))
-    found = [_similar(jobs, past, feature).filter(pl.col("count") >= min_runs) for feature in features]
-    tasks = pl.col("tasks")
-    by_job = [
-        rows.group_by("job").agg(cov=(pl.col("cov") * tasks).sum() / tasks.sum()).select("job", "cov") for rows in found
-    ]
+    return _cov_over_time(stage_table.of(workload, sampler), features, min_runs)
+
+
+def _cov_over_time(table: StageTable, features: Sequence[str] = FEATURES, min_runs: int = 2) -> list[float | None]:
+    jobs, past, tasks = table.runs(), table.past, pl.col("tasks")
+    by_job = []
+    for feature in features:  # one after another: each takes a copy of all stages
+        rows = _similar(jobs, past, feature).filter(pl.col("count") >= min_runs)
+        by_job.append(rows.group_by("job").agg(cov=(pl.col("cov") * tasks).sum() / tasks.sum()))
     least = dict(pl.concat(by_job).group_by("job").agg(pl.col("cov").min()).iter_rows()) if by_job else {}
-    return [least.get(number) for number in range(len(workload.jobs))]
+    return [least.get(number) for number in range(table.jobs.height)]
 
 
-def job_bins(widths: Sequence[int], sizes_ms: Sequence[float]) -> tuple[JobBin, ...]:
+def job_bins(widths: Sequence[int] | pl.Series, sizes_ms: Sequence[float] | pl.Series) -> tuple[JobBin, ...]:
     """Shares of jobs and of work by width (below 3 tasks or not) and size (below 1000 s or not): Table 8."""
     width, size = np.asarray(widths), np.asarray(sizes_ms, dtype=np.float64)
     total = float(size.sum())
@@ -303,86 +292,67 @@ def pilots(tasks: int, ratio: float = SAMPLED) -> int:
 
 
 def describe(
-    workload: Workload, slots: int | None = None, *, sampler: Sampler | None = None, notes: Sequence[str] = ()
+    workload: Workload,
+    slots: int | None = None,
+    *,
+    sampler: Sampler | None = None,
+    notes: Sequence[str] = (),
+    wanted: Wanted | None = None,
 ) -> Description:
     """Measure a workload.
 
     `slots`: tasks that run at once on the cluster; None: loads are given as slots kept busy.
     `sampler` gives run times for stages without their own (`Waves`); without a sampler such jobs are left out of all
-    figures on run times, with a note. `notes`: known already, put in front.
+    figures on run times, with a note. `notes`: known already, put in front. `wanted`: the cluster to be sized; None:
+    no sizes. Raises InvalidParameters for a node that some task does not fit.
     """
-    stages = _measured(workload, sampler)
-    works = [_work(entries) for entries in stages]
-    known = [index for index, work in enumerate(works) if work is not None]
-    sizes = [work for work in works if work is not None]
-    widths = [job.job.width for job in workload.jobs]
-    over_time, over_space = cov_over_time(workload, sampler=sampler), cov_over_space(workload, sampler)
+    table = stage_table.of(workload, sampler)
+    history = recurring.judge(table, workload.history)
+    return describe_table(table, slots, notes=notes, history=history, wanted=wanted)
+
+
+def describe_table(
+    table: StageTable,
+    slots: int | None = None,
+    *,
+    notes: Sequence[str] = (),
+    history: Recurring | None = None,
+    wanted: Wanted | None = None,
+) -> Description:
+    """Measure the tables of a workload, as `describe`. `history`: errors of history, where they are known already."""
+    jobs = _per_job(table)
+    known = jobs.filter("known")
+    over_time, over_space = _cov_over_time(table), _cov_over_space(table)
     both = [(t, s) for t, s in zip(over_time, over_space, strict=True) if t is not None and s is not None]
-    runs, past = _runs(workload, stages)
-    groups = {feature: _grouped(pl.concat([past, runs]), feature) for feature in GROUPED}
-    teachers = _teachers(runs, groups) if sizes else None
+    runs = table.runs()
+    groups = {feature: _grouped(pl.concat([table.past, runs]), feature) for feature in GROUPED}
+    teachers = _teachers(runs, groups) if known.height else None
+    unknown = jobs.height - known.height
     return Description(
-        name=workload.name,
-        source=workload.source,
-        jobs=len(workload.jobs),
-        tasks=workload.tasks,
-        history=len(workload.history),
-        multi_stage_jobs=sum(len(job.job.stages) > 1 for job in workload.jobs),
-        arrivals=_arrivals(workload),
-        size_s=_summary([size / 1000 for size in sizes]),
-        width=_summary(widths),
-        task_s=_summary([sizes[i] / workload.jobs[at].job.tasks / 1000 for i, at in enumerate(known)]),
-        bins=job_bins([widths[index] for index in known], sizes),
-        load=_load(workload, known, sizes, slots),
-        cov_time=_summary([cov for cov in over_time if cov is not None]),
-        cov_space=_summary([cov for cov in over_space if cov is not None]),
+        name=table.name,
+        source=table.source,
+        jobs=jobs.height,
+        tasks=int(jobs["tasks"].sum()),
+        history=table.history,
+        multi_stage_jobs=int((jobs["stages"] > 1).sum()),
+        arrivals=_arrivals(table.jobs["submit"]),
+        size_s=summary(known["work"] / 1000),
+        width=summary(jobs["width"]),
+        task_s=summary(known["work"] / known["tasks"] / 1000),
+        bins=job_bins(known["width"], known["work"]),
+        load=_load(known, slots),
+        cov_time=summary([cov for cov in over_time if cov is not None]),
+        cov_space=summary([cov for cov in over_space if cov is not None]),
         time_above_space=sum(t > s for t, s in both) / len(both) if both else None,
         groups=tuple(_groups(feature, alike, runs) for feature, alike in groups.items()),
+        sizes=sizes.size(table, wanted) if wanted else None,
+        recurring=history or recurring.judge(table),
         teachers=teachers,
         sampling_pays=_pays(teachers),
-        verdict=_verdict(teachers, len(workload.jobs) - len(known)),
-        notes=(*notes, *_notes(workload, len(workload.jobs) - len(known))),
-        contents=workload.contents,
+        verdict=_verdict(teachers, unknown),
+        notes=(*notes, *_notes(unknown, table.history)),
+        contents=table.contents,
     )
-
-
-def lines(description: Description) -> list[str]:
-    """The description as text for a terminal, the verdict last."""
-    d = description
-    text = [
-        f"{d.name}: {d.jobs:,} jobs, {d.tasks:,} tasks, {d.history:,} past jobs"
-        + (f" ({d.source})" if d.source else ""),
-        _arrival_line(d.arrivals),
-        *_summary_lines((("job size, s", d.size_s), ("job width, tasks", d.width), ("task run time, s", d.task_s))),
-        "jobs (share of jobs, share of work), small below 1000 s, thin below 3 tasks:",
-        "  " + "   ".join(f"{b.name} {b.jobs:.1%}, {b.work:.1%}" for b in d.bins),
-        *_load_lines(d.load),
-        *_summary_lines((("CoV over time", d.cov_time), ("CoV over space", d.cov_space))),
-    ]
-    if d.time_above_space is not None:
-        text.append(f"CoV over time is the larger one for {d.time_above_space:.1%} of the jobs")
-    text += [line for groups in d.groups for line in _group_lines(groups)]
-    text += [f"note: {note}" for note in d.notes]
-    lacks = d.contents.lacks if d.contents else {}
-    text += [f"not in the trace, {plain(fact)}: {assumed}" for fact, assumed in lacks.items()]
-    return [*text, d.verdict]
-
-
-def show(
-    workload: Workload,
-    slots: int | None,
-    json: bool,
-    *,
-    profiles: TpchProfiles | None = None,
-    notes: Sequence[str] = (),
-) -> None:
-    """Print the description of a workload as text or as a JSON document.
-
-    `profiles`: the measurements for its `Waves`, taken at 50 executors.
-    """
-    described = describe(workload, slots, sampler=from_profiles(profiles) if profiles else None, notes=notes)
-    encoded = msgspec.json.format(msgspec.json.encode(described), indent=1).decode()
-    sys.stdout.write((encoded if json else "\n".join(lines(described))) + "\n")
 
 
 def from_profiles(profiles: TpchProfiles, executors: int = 50) -> Sampler:
@@ -397,59 +367,29 @@ def from_profiles(profiles: TpchProfiles, executors: int = 50) -> Sampler:
     return sample
 
 
-def _stage_times(job: WorkloadJob, stage: int, sampler: Sampler | None) -> _StageTimes | None:
-    times, tasks = job.runtimes[stage], job.job.stages[stage].tasks
-    if isinstance(times, Fixed):
-        return _StageTimes(tasks, float(times.ms), 0.0)
-    if isinstance(times, Drawn):
-        cov = 1.0 if times.kind == "exponential" else times.cov
-        return _StageTimes(tasks, times.mean_ms, times.mean_ms * cov)
-    drawn: Sequence[float] | None
-    if isinstance(times, PerNode):
-        drawn = [sum(row) / len(row) for row in times.ms]
-    else:
-        drawn = times.ms if isinstance(times, PerTask) else sampler(job.job, stage, times) if sampler else None
-    if not drawn:
-        return None
-    values = np.asarray(drawn, dtype=np.float64)
-    return _StageTimes(tasks, float(values.mean()), float(values.std()))
+def _per_job(table: StageTable) -> pl.DataFrame:
+    """Per job, in order: submit, tasks, width, number of stages, work (ms), and whether all run times are known."""
+    tasks, mean = pl.col("tasks"), pl.col("mean")
+    sums = table.stages.group_by("job", maintain_order=True).agg(
+        tasks=tasks.sum(),
+        width=tasks.max(),
+        stages=pl.len(),
+        work=(mean * tasks).sum(),
+        known=mean.is_not_null().all(),
+    )
+    return table.jobs.select("submit").hstack(sums)
 
 
-def _job_cov_over_space(job: WorkloadJob, sampler: Sampler | None) -> float | None:
-    weighted, weight = 0.0, 0
-    for index, stage in enumerate(job.job.stages):
-        if stage.tasks < 2:
-            continue
-        times = _stage_times(job, index, sampler)
-        if times is None or times.mean <= 0:
-            return None
-        weighted += stage.tasks * times.std / (times.mean * math.sqrt(SAMPLED * stage.tasks))
-        weight += stage.tasks
-    return weighted / weight if weight else None
-
-
-def _runs(workload: Workload, stages: Sequence[Sequence[_StageTimes | None]]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The stages of the workload's jobs, and the stages of its past jobs: a row for each, with the columns `_RUN`.
-
-    mean and std are null where run times are unknown; a past run has a mean alone. Features are text.
-    """
-    jobs = [
-        (number, stage, part.tasks, times and times.mean, times and times.std, *_features(job, entry.submit_ms, demand))
-        for number, (entry, measured) in enumerate(zip(workload.jobs, stages, strict=True))
-        for job, demand in [(entry.job, entry.job.stages[0].demand)]
-        for stage, (part, times) in enumerate(zip(job.stages, measured, strict=True))
-    ]
-    past = [
-        (None, stage, 0, mean, None, *_features(job, job.submitted, job.demand))
-        for job in workload.history
-        for stage, (_, mean) in enumerate(job.stages)
-    ]
-    return pl.DataFrame(jobs, schema=_RUN, orient="row"), pl.DataFrame(past, schema=_RUN, orient="row")
-
-
-def _features(job: Job | PastJob, submitted: int, demand: tuple[int, ...]) -> tuple[str, ...]:
-    """The values of `FEATURES`."""
-    return job.name, job.user, job.app, str(demand), str(submitted // _DAY_MS % 7), str(submitted // _HOUR_MS % 24)
+def _cov_over_space(table: StageTable) -> list[float | None]:
+    tasks, mean, std = pl.col("tasks"), pl.col("mean"), pl.col("std")
+    each = pl.when(mean > 0).then(tasks * std / (mean * (SAMPLED * tasks).sqrt()))
+    found = (
+        table.stages.filter(tasks > 1)
+        .group_by("job")
+        .agg(cov=pl.when(each.is_not_null().all()).then(each.sum() / tasks.sum()))
+    )
+    covs = dict(found.iter_rows())
+    return [covs.get(number) for number in range(table.jobs.height)]
 
 
 def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str) -> pl.DataFrame:
@@ -458,7 +398,8 @@ def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str) -> pl.DataFra
     Without past runs, similar runs are in earlier jobs. Moments are summed around the first run, so that equal run
     times have a variation of exactly 0.
     """
-    rows, key = jobs.filter(pl.col(feature) != ""), [feature, "stage"]
+    key = [feature, "stage"]
+    rows = jobs.filter(pl.col(feature) != "").select("job", "tasks", "mean", *key)
     if past.height:
         seen = past.group_by(key).agg(count=pl.len(), cov=_COV)
         return rows.join(seen, on=key, how="left")
@@ -476,32 +417,15 @@ def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str) -> pl.DataFra
     return rows.with_columns(cov=pl.when(average > 0).then(deviation / average).otherwise(0.0))
 
 
-def _all_stages(workload: Workload, sampler: Sampler | None) -> Iterator[tuple[Stage, _StageTimes | None]]:
+def _all_stages(workload: Workload, sampler: Sampler | None) -> Iterator[tuple[Stage, StageMoments | None]]:
     """Every stage of the workload's jobs; None where only a profile knows its run times."""
     for job in workload.jobs:
         for index, stage in enumerate(job.job.stages):
-            yield stage, _stage_times(job, index, sampler)
+            yield stage, stage_times(job, index, sampler)
 
 
-def _measured(workload: Workload, sampler: Sampler | None) -> list[list[_StageTimes | None]]:
-    return [[_stage_times(job, stage, sampler) for stage in range(len(job.job.stages))] for job in workload.jobs]
-
-
-def _work(stages: Sequence[_StageTimes | None]) -> float | None:
-    works = [stage.mean * stage.tasks for stage in stages if stage is not None]
-    return math.fsum(works) if len(works) == len(stages) else None
-
-
-def _summary(values: Sequence[float] | pl.Series) -> Quantiles | None:
-    array = np.asarray(values, dtype=np.float64)
-    if not len(array):
-        return None
-    p50, p90 = np.quantile(array, (0.5, 0.9))
-    return Quantiles(float(array.mean()), float(p50), float(p90), float(array.max()))
-
-
-def _arrivals(workload: Workload) -> ArrivalFigures:
-    at = np.array([job.submit_ms for job in workload.jobs], dtype=np.float64)
+def _arrivals(submit: pl.Series) -> ArrivalFigures:
+    at = submit.to_numpy().astype(np.float64)
     gaps = np.diff(at) / 1000
     if not len(gaps):
         return ArrivalFigures(0.0, None, None)
@@ -509,25 +433,27 @@ def _arrivals(workload: Workload) -> ArrivalFigures:
     return ArrivalFigures(float(at[-1] - at[0]) / 1000, mean, float(gaps.std()) / mean if mean > 0 else None)
 
 
-def _load(workload: Workload, known: Sequence[int], sizes: Sequence[float], slots: int | None) -> Load | None:
-    if not known:
+def _load(jobs: pl.DataFrame, slots: int | None) -> Load | None:
+    """The load of jobs with known run times."""
+    if not jobs.height:
         return None
-    submit = np.array([workload.jobs[index].submit_ms for index in known], dtype=np.int64)
-    loads = window_loads(submit, np.asarray(sizes, dtype=np.float64), slots or 1)
+    submit, work = jobs["submit"].to_numpy(), jobs["work"].to_numpy()
+    loads = window_loads(submit, work, slots or 1)
     span = int(submit[-1] - submit[0])
     p50, p90 = np.quantile(loads, (0.5, 0.9))
-    offered = math.fsum(sizes) / ((slots or 1) * span) if span > 0 else None
+    offered = math.fsum(work) / ((slots or 1) * span) if span > 0 else None
     return Load(slots, offered, float(loads.mean()), float(p50), float(p90), float((loads == 0).mean()))
 
 
 def _grouped(runs: pl.DataFrame, feature: str) -> pl.DataFrame:
-    """Groups with enough runs and at least a wide run, in order of appearance.
+    """Groups with enough runs and at least a wide run, in order of appearance. Wide: with tasks to sample.
 
     cov_space: s1 / mean inside a run, root mean square over runs: relative, because runs differ in their mean.
     needed: (s1 / so)^2, infinite when runs do not vary. pilots: 3 % of the tasks, mean over runs.
     jobs, work: of the wide runs. better: whether sampling has the smaller error variance.
     """
-    wide, tasks, mean = pl.col("tasks") >= THIN, pl.col("tasks"), pl.col("mean")
+    tasks, mean = pl.col("tasks"), pl.col("mean")
+    wide = (tasks >= THIN) & pl.col("std").is_not_null() & ~pl.col("gang")
     inside = pl.when(mean > 0).then((pl.col("std") / mean) ** 2).otherwise(0.0)
     return (
         runs.filter(pl.col(feature) != "", mean.is_not_null())
@@ -560,10 +486,10 @@ def _groups(feature: str, groups: pl.DataFrame, runs: pl.DataFrame) -> Groups:
         groups.height,
         groups["jobs"].explode().n_unique() / runs["job"].n_unique(),
         work / total,
-        cov_time=_summary(groups["cov_time"]),
-        cov_space=_summary(groups["cov_space"]),
-        needed=_summary(groups.filter(pl.col("cov_time") > 0)["needed"]),
-        pilots=_summary(groups["pilots"]),
+        cov_time=summary(groups["cov_time"]),
+        cov_space=summary(groups["cov_space"]),
+        needed=summary(groups.filter(pl.col("cov_time") > 0)["needed"]),
+        pilots=summary(groups["pilots"]),
         better_groups=better.height / groups.height,
         better_work=float(better["work"].sum()) / work if work > 0 else None,
     )
@@ -579,7 +505,15 @@ def _teachers(runs: pl.DataFrame, groups: Mapping[str, pl.DataFrame]) -> Teacher
     taught = (
         pl.when(better).then(pl.lit("sampling")).when(~better).then(pl.lit("history")).otherwise(pl.lit("first_time"))
     )
-    teacher = pl.when(pl.col("tasks") < THIN).then(pl.lit("thin")).otherwise(taught)
+    teacher = (
+        pl.when("gang")
+        .then(pl.lit("gang"))
+        .when(pl.col("tasks") < THIN)
+        .then(pl.lit("thin"))
+        .when(pl.col("std").is_null())
+        .then(pl.lit("unknown"))
+        .otherwise(taught)
+    )
     works = runs.group_by(teacher=teacher).agg((pl.col("mean") * pl.col("tasks")).sum())
     shares = dict.fromkeys(Teachers.__struct_fields__, 0.0) | dict(works.iter_rows())
     total = math.fsum(shares.values())
@@ -587,88 +521,65 @@ def _teachers(runs: pl.DataFrame, groups: Mapping[str, pl.DataFrame]) -> Teacher
 
 
 def _pays(teachers: Teachers | None) -> bool | None:
-    """Whether sampling is the better teacher for more of the work than history; None where too little work tells."""
+    """Whether sampling is the better teacher for more of the work than history; None where too little work tells.
+
+    Work without run times of single tasks may lie on either side, so the lead must be larger.
+    """
     if teachers is None:
         return None
-    if teachers.thin > 1 - TELLING:
+    if teachers.thin + teachers.gang > 1 - TELLING:
         return False
-    if teachers.sampling + teachers.history < TELLING or teachers.sampling == teachers.history:
+    lead = abs(teachers.sampling - teachers.history)
+    if teachers.sampling + teachers.history < TELLING or lead <= teachers.unknown:
         return None
     return teachers.sampling > teachers.history
 
 
 def _verdict(teachers: Teachers | None, unknown: int) -> str:
-    asked, pays = "Would sampling pay?", _pays(teachers)
+    return f"Would sampling pay? {_answer(teachers, unknown)}."
+
+
+def _answer(teachers: Teachers | None, unknown: int) -> str:
     if teachers is None:
         why = "no job has run times that are known without a profile" if unknown else "there is no work in it"
-        return f"{asked} This workload does not say: {why}."
-    if teachers.thin > 1 - TELLING:
-        return (
-            f"{asked} No: {teachers.thin:.0%} of the work is in stages of fewer than {THIN} tasks, "
-            "where there is nothing to sample."
-        )
-    first = f"{teachers.first_time:.0%} of the work has no past runs to learn from"
+        return f"This workload does not say: {why}"
+    if teachers.thin + teachers.gang > 1 - TELLING:
+        return f"No: {_unsampled(teachers)}"
+    pays, first = _pays(teachers), f"{teachers.first_time:.0%} of the work has no past runs to learn from"
+    gangs = f"; {teachers.gang:.0%} of the work starts in gangs, which cannot be sampled" if teachers.gang else ""
+    if pays is None and teachers.unknown >= TELLING:
+        return f"Cannot tell: no run times of single tasks for {teachers.unknown:.0%} of the work{gangs}"
     if teachers.sampling + teachers.history < TELLING:
-        return f"{asked} Too few recurring jobs to tell: {first}, so only sampling says anything of it before it ran."
-    better, worse = (f"{share:.0%}" for share in (teachers.sampling, teachers.history))
-    also = f"; {first}" if teachers.first_time >= 0.005 else ""
+        only = "so only sampling says anything of it before it ran"
+        return f"Too few recurring jobs to tell: {first}, {only}{gangs}"
+    also = (f"; {first}" if teachers.first_time >= 0.005 else "") + gangs
     if pays is None:
-        return f"{asked} It makes no difference: for {better} of the work either way{also}."
-    than = f"3 % of a job's tasks say more about its run times than its past runs do, for {worse} they say less"
-    if pays:
-        return f"{asked} Yes: for {better} of the work, {than}{also}."
-    than = f"past runs say more about a job's run times than 3 % of its tasks do, for {better} they say less"
-    return f"{asked} No: for {worse} of the work, {than}{also}."
+        return f"It makes no difference: for {teachers.sampling:.0%} of the work either way{also}"
+    more, less, than = (
+        (teachers.sampling, teachers.history, "3 % of a job's tasks say more about its run times than its past runs do")
+        if pays
+        else (
+            teachers.history,
+            teachers.sampling,
+            "past runs say more about a job's run times than 3 % of its tasks do",
+        )
+    )
+    return f"{'Yes' if pays else 'No'}: for {more:.0%} of the work, {than}, for {less:.0%} they say less{also}"
 
 
-def _notes(workload: Workload, unknown: int) -> list[str]:
+def _unsampled(teachers: Teachers) -> str:
+    """Why there is nothing to sample, the greater share first."""
+    gang = f"{teachers.gang:.0%} of the work starts in gangs, of which no task can run first"
+    thin = f"{teachers.thin:.0%} of the work is in stages of fewer than {THIN} tasks, where there is nothing to sample"
+    parts = sorted([(teachers.gang, gang), (teachers.thin, thin)], reverse=True)
+    return ", and ".join(words for share, words in parts if share >= 0.005)
+
+
+def _notes(unknown: int, history: int) -> list[str]:
     notes = []
     if unknown:
         jobs = "1 job is" if unknown == 1 else f"{unknown:,} jobs are"
         notes.append(f"{jobs} left out of all that needs run times: theirs are in a profile that is not here")
-    if not workload.history:
+    if not history:
         notes.append("there is no history: past jobs are those of the workload that were submitted before")
     return notes
-
-
-def _arrival_line(arrivals: ArrivalFigures) -> str:
-    if arrivals.gap_mean_s is None:
-        return "arrivals: one job"
-    cov = "" if arrivals.gap_cov is None else f", CoV of the gaps {arrivals.gap_cov:.2f} (1: Poisson)"
-    return f"arrivals: over {arrivals.span_s:,.0f} s, every {arrivals.gap_mean_s:,.1f} s on average{cov}"
-
-
-def _summary_lines(rows: Iterable[tuple[str, Quantiles | None]]) -> list[str]:
-    return [
-        f"{label}: mean {_number(row.mean)}, P50 {_number(row.p50)}, P90 {_number(row.p90)}, max {_number(row.max)}"
-        for label, row in rows
-        if row is not None
-    ]
-
-
-def _load_lines(load: Load | None) -> list[str]:
-    if load is None:
-        return []
-    what = f"load on {load.slots:,} slots" if load.slots else "slots kept busy"
-    offered = "" if load.offered is None else f"{_number(load.offered)} over the whole span; "
-    return [
-        f"{what}: {offered}1000 s windows: mean {_number(load.mean)}, P50 {_number(load.p50)}, "
-        f"P90 {_number(load.p90)}, {load.empty:.0%} without a job"
-    ]
-
-
-def _group_lines(groups: Groups) -> list[str]:
-    if groups.cov_time is None or groups.cov_space is None or groups.pilots is None:
-        return [f"by {groups.feature}: no value with {MIN_RUNS} runs and a wide job"]
-    count = "1 group" if groups.groups == 1 else f"{groups.groups:,} groups"
-    needed = "" if groups.needed is None else f", pilots needed P50 {_number(groups.needed.p50)}"
-    work = "" if groups.better_work is None else f" ({groups.better_work:.0%} of their work)"
-    return [
-        f"by {groups.feature}: {count} with {groups.work:.0%} of the work; CoV over time P50 "
-        f"{_number(groups.cov_time.p50)}, inside a run P50 {_number(groups.cov_space.p50)}{needed}, 3 % are "
-        f"{_number(groups.pilots.p50)}; sampling better for {groups.better_groups or 0:.0%} of the groups{work}"
-    ]
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

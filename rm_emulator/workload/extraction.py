@@ -14,6 +14,7 @@ import numpy as np
 
 from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerNode, PerTask, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.stage_table import Sampler
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, PastJob
@@ -32,7 +33,7 @@ def extract(
     drop_wider_than: int | None = None,
     load: float | None = None,
     seed: int = 1,
-    sampler: describe.Sampler | None = None,
+    sampler: Sampler | None = None,
 ) -> Workload:
     """An experiment on `slots` slots out of a long trace.
 
@@ -76,7 +77,7 @@ def extract(
 
 
 def at_load(
-    jobs: Sequence[WorkloadJob], load: float | None, slots: float, sampler: describe.Sampler | None = None
+    jobs: Sequence[WorkloadJob], load: float | None, slots: float, sampler: Sampler | None = None
 ) -> tuple[WorkloadJob, ...]:
     """The same jobs, the first at 0, with gaps scaled to `load`, the work over slots x arrival span.
 
@@ -136,7 +137,7 @@ def _history(
     earlier: Iterable[PastJob],
     drawn: Sequence[WorkloadJob],
     cut: int,
-    sampler: describe.Sampler | None,
+    sampler: Sampler | None,
 ) -> tuple[PastJob, ...]:
     values = {(feature, getattr(job.job, feature)) for job in drawn for feature in FEATURES}
 
@@ -152,7 +153,7 @@ def _history(
     return tuple(sorted((job for job in past if job.finished < 0), key=lambda job: (job.finished, job.name)))
 
 
-def _past_job(job: WorkloadJob, cut: int, sampler: describe.Sampler | None) -> PastJob:
+def _past_job(job: WorkloadJob, cut: int, sampler: Sampler | None) -> PastJob:
     stages = []
     for index, stage in enumerate(job.job.stages):
         mean = describe.mean_task_ms(job, index, sampler)

@@ -30,6 +30,7 @@ from rm_emulator.workload import storage
 from rm_emulator.workload.contents import Contents
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.profiles import TpchProfiles, builtin_profiles
+from rm_emulator.workload.stage_table import StageTable
 from rm_emulator.workload.tables import Column, head, one
 from schedulers.core.errors import InvalidParameters, UserError, nearest
 from schedulers.core.registry import NoParams, Registry
@@ -52,6 +53,13 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, workload=workload)
 
 
+class TableTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace as tables, for descriptions: no objects, so millions of stages fit."""
+
+    table: StageTable
+    notes: tuple[str, ...] = ()
+
+
 class TraceFormat(Protocol):
     """The interface of a format class. The settings are a frozen struct `Params` inside the class."""
 
@@ -67,6 +75,9 @@ class TraceFormat(Protocol):
 
     # `contents: Contents`, facts that files of the format have. A file with fewer facts has its own, in
     # `Workload.contents`. A format without the attribute leaves the question open.
+    #
+    # A format of large files may also have a static `table(path, options) -> TableTrace | None`: the tables of the
+    # workload that `read` gives, without an object per stage; None where only `read` can tell.
     #
     # A format may also have a static `recognises(path, head) -> bool`: whether a folder, or a file that begins with
     # these bytes, looks like one of its own. Without it, the format is never guessed.
@@ -142,6 +153,11 @@ def settings(
     return options
 
 
+def has_setting(name: str, key: str) -> bool:
+    """Whether a format has a setting. Raises UnknownName."""
+    return key in {field.encode_name for field in msgspec.structs.fields(FORMATS.entry(name).params)}
+
+
 def unknown_setting(name: str, key: str, known: list[str]) -> str:
     """The message for a setting unknown to a format."""
     near = nearest(key, known)
@@ -158,6 +174,10 @@ def _from_text(name: str, field: msgspec.structs.FieldInfo, text: str) -> Any:
             return msgspec.convert(candidate, field.type, strict=False)
         except msgspec.ValidationError as error:
             wrong = wrong or str(error)
+    if words := [str(word) for word in msgspec.json.schema(field.type).get("enum", ())]:
+        near = nearest(text, words)
+        hint = f", did you mean '{near}'?" if near else ""
+        wrong = f"expected {', '.join(words)}{hint}"
     raise InvalidParameters(f"trace format '{name}' setting '{field.encode_name}': '{text}': {wrong}")
 
 
@@ -219,6 +239,19 @@ def opened(path: Path, name: str | None = None, texts: Iterable[str] = (), *, sk
     return msgspec.structs.replace(trace, notes=(f"read as {name}", *trace.notes))
 
 
+def tabulated(
+    path: Path, name: str | None = None, texts: Iterable[str] = (), *, skip_bad_rows: bool = False
+) -> TableTrace | None:
+    """The tables of a trace, as `opened`; None for stored workloads, and formats and files without a way to them."""
+    if name is None and storage.is_stored(path):
+        return None
+    name = name or guess(path)
+    cls, params = FORMATS.parse({"kind": name, **settings(name, texts, skip_bad_rows=skip_bad_rows)})
+    tables = getattr(cls, "table", None)
+    found: TableTrace | None = tables(path, params) if tables is not None else None
+    return found and msgspec.structs.replace(found, notes=(f"read as {name}", *found.notes))
+
+
 def stored(path: Path | str) -> Trace:
     """The workload in a folder written by `convert`. Raises TraceError for other folders."""
     workload, profiles = storage.load(path), storage.load_profiles(path)
@@ -252,6 +285,7 @@ __all__ = [
     "Issue",
     "Issues",
     "NoParams",
+    "TableTrace",
     "Trace",
     "TraceError",
     "TraceFormat",

@@ -13,15 +13,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core import keyed
+from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, Service, Stage
 from schedulers.core.resources import Resources
+
+#: Of all jobs together; a million jobs are drawn in some ten seconds.
+MAX_JOBS: Final = 1_000_000
+MAX_TASKS: Final = 100_000_000
 
 
 class MixedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,6 +51,7 @@ class MixedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 def generate(settings: MixedSettings, *, seed: int) -> Workload:
     """The jobs of both streams in order of arrival: batch jobs in queue `batch`, services in queue `service`."""
+    _refuse_too_many(settings)
     resources = Resources().extended(settings.demand)
     demand = resources.demand(settings.demand)
     service = Service(start_within_ms=round(1000 * settings.start_within_s), preemptible=settings.preemptible)
@@ -73,6 +79,21 @@ def generate(settings: MixedSettings, *, seed: int) -> Workload:
         resources=resources.names,
         source="drawn, after the example cell of Omega's simulator",
     )
+
+
+def _refuse_too_many(settings: MixedSettings) -> None:
+    """Raise InvalidParameters for more jobs or tasks, on average, than can be drawn in reasonable time."""
+    batch = settings.span_s / settings.batch_interarrival_s * settings.scale
+    services = settings.span_s / settings.service_interarrival_s * settings.scale
+    for made, most, what in (
+        (batch + services, MAX_JOBS, "jobs"),
+        (batch * settings.batch_tasks + services * settings.service_tasks, MAX_TASKS, "tasks"),
+    ):
+        if made > most:
+            raise InvalidParameters(
+                f"span_s {settings.span_s:g} makes about {made:.3g} {what} (at most {most:,}): "
+                "take a shorter span_s, a smaller scale, or longer times between arrivals"
+            )
 
 
 def _stream(settings: MixedSettings, kind: str, seed: int) -> Iterator[tuple[int, int, float]]:

@@ -5,6 +5,7 @@ True run times live here and in the engine's execution model only; the core sees
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -119,6 +120,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of a task's distance from its input."""
     contents: Contents | None = None
     """Facts of the trace that the jobs were read from; None for jobs from elsewhere, and where nobody knows."""
+    began: datetime | None = None
+    """Date of time 0 in UTC; None for jobs without dates, and for arrivals that were scaled to a load."""
 
     @property
     def tasks(self) -> int:

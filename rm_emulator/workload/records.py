@@ -27,6 +27,8 @@ from schedulers.core.resources import Resources, Vector, to_steps
 INSTANT_MS: Final = 500
 #: Nothing in a log is longer, or further from its start (30,000 years).
 MAX_MS: Final = 10**15
+#: Times between these dates (1990 and 2100, ms since 1970) are dates; others count from another moment.
+_DATES_MS: Final = (631_152_000_000, 4_102_444_800_000)
 MAX_TASKS: Final = 10_000_000
 _CLOCK: Final = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,8}):)?(\d{1,8}):(\d{1,2}(?:\.\d+)?)")
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
@@ -120,6 +122,18 @@ def instant(text: str, column: str) -> float:
                 f"'{shown(text)}' is neither a number nor a time such as 2024-01-31T10:00:00", column
             ) from None
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000
+
+
+def date_of(since_1970_ms: float) -> datetime | None:
+    """The date of a time in ms since 1970, in UTC; None for a time that no cluster's log can have."""
+    low, high = _DATES_MS
+    return datetime.fromtimestamp(since_1970_ms / 1000, UTC) if low <= since_1970_ms < high else None
+
+
+def beginning(first_ms: int, *, counts_from_first: bool) -> datetime | None:
+    """The date of time 0 of arrivals that are ms since 1970, None for arrivals without a date."""
+    arrived = date_of(first_ms)
+    return arrived if counts_from_first or arrived is None else datetime.fromtimestamp(0, UTC)
 
 
 def steps(name: str, quantity: str | int | float | Fraction, column: str) -> int:
@@ -270,10 +284,17 @@ class Log:
         self._counts[sentence] += count
 
     def trace(
-        self, entries: Sequence[WorkloadJob], *, source: str, assumed: Sequence[str], resources: Resources | None = None
+        self,
+        entries: Sequence[WorkloadJob],
+        *,
+        source: str,
+        assumed: Sequence[str],
+        resources: Resources | None = None,
+        epoch_ms: float | None = None,
     ) -> Trace:
         """A reader's trace: jobs in order of arrival, and notes on rows left out (in order of mention) and assumptions.
 
+        epoch_ms: time 0 of the log in ms since 1970, None where nobody knows.
         Raises TraceError for bad rows unless bad rows are left out, and for a trace without a job.
         """
         self.bad.check(rows=len(entries))
@@ -286,6 +307,7 @@ class Log:
             jobs=arranged(entries, self._limit),
             resources=(resources or Resources()).names,
             source=source,
+            began=None if epoch_ms is None else date_of(epoch_ms + min(entry.submit_ms for entry in entries)),
         )
         return Trace(workload=workload, notes=(*notes, *assumed))
 

@@ -1,7 +1,7 @@
 """Workloads on disk: a folder of Parquet tables and a YAML file on their content.
 
     workload.yaml     format, name, source, resources, cost of distance from input, notes, counts, facts of
-                      the trace (`Contents`), SHA-256 of each file
+                      the trace (`Contents`), date of time 0, SHA-256 of each file
     jobs.parquet      a row per job, in order of arrival
     history.parquet   a row per earlier run, oldest first
     profiles.json.gz  measured TPC-H durations, where run times refer to them
@@ -22,6 +22,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -84,6 +85,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     notes: tuple[str, ...] = ()
     remote: Remote = Remote()
     contents: Contents | None = None
+    began: datetime | None = None
 
 
 def save(
@@ -124,6 +126,7 @@ def save(
         notes=tuple(notes),
         remote=workload.remote,
         contents=workload.contents,
+        began=workload.began,
     )
     text = yaml.dump(
         msgspec.to_builtins(header), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120
@@ -370,6 +373,7 @@ def _rebuilt(header: _Header, tables: Mapping[str, pl.DataFrame]) -> Workload:
         source=header.source,
         remote=header.remote,
         contents=header.contents,
+        began=header.began,
     )
 
 

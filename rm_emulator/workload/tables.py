@@ -11,7 +11,8 @@ import gzip
 import io
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Final, Literal
 
@@ -33,11 +34,24 @@ MAX_LINE: Final = 64 * 2**20
 _GZIP: Final = b"\x1f\x8b"
 _CHUNK: Final = 2**20
 _SHOWN: Final = 3
+_SKIP: Final = "--skip-bad-rows leaves out rows that cannot be read (in a scenario: `options: {skip_bad_rows: true}`)"
+#: First bytes of what is packed in other ways than by gzip, once.
+_PACKED: Final = {
+    b"PK\x03\x04": "a zip archive, or a spreadsheet: take the file out of it, or save the table as CSV",
+    b"\x1f\x8b": "gzip inside gzip: unpack it once (gunzip)",
+    b"BZh": "packed by bzip2: unpack it (bunzip2), or pack it with gzip",
+    b"\xfd7zXZ": "packed by xz: unpack it (unxz), or pack it with gzip",
+    b"\x28\xb5\x2f\xfd": "packed by zstd: unpack it (unzstd), or pack it with gzip",
+}
 
 
 def one(path: Path | str, message: str, *, line: int | None = None, hint: str = "") -> TraceError:
     """A TraceError of a single mistake. hint: the nearest valid name, '' when none is near."""
     return TraceError([Issue(str(path), message, line, hint=did_you_mean(hint))])
+
+
+#: Told after each piece of a file: the file, the bytes read of it as it lies there, its size. None: nobody listens.
+listener: ContextVar[Callable[[Path, int, int], None] | None] = ContextVar("listener", default=None)
 
 
 class _Unpacked(io.RawIOBase):
@@ -71,10 +85,19 @@ class _Unpacked(io.RawIOBase):
             raise one(self._path, f"damaged gzip file ({error}): fetch it again") from None
         except OSError as error:
             raise one(self._path, f"cannot be read: {error.strerror}") from None
+        if not self._total:
+            self._refuse_packed(data)
         self._total += len(data)
         self._check()
+        if (told := listener.get()) is not None:
+            told(self._path, self._raw.tell(), self._size)
         buffer[: len(data)] = data
         return len(data)
+
+    def _refuse_packed(self, begins: bytes) -> None:
+        for mark, what in _PACKED.items():
+            if begins.startswith(mark):
+                raise one(self._path, f"is {what}")
 
     def _check(self) -> None:
         if self._total > MAX_BYTES:
@@ -214,10 +237,12 @@ class BadRows(Issues):
         """The bad lines of a file, in order."""
         return sorted(line for file, line in self._rows if file == str(path) and line is not None)
 
-    def check(self, *, rows: int = 1) -> None:
+    def check(self, *, rows: int = 1, remedy: str = _SKIP) -> None:
         """Raise TraceError for noted mistakes unless bad rows may be left out and some are left (rows: how many)."""
         if not self.skip or rows == 0:
-            super().check()
+            # A mistake of the first line is that of a header, or of every line.
+            some = rows and any(line is not None and line > 1 for _, line in self._rows)
+            super().check(remedy=remedy if some else "")
 
     def notes(self) -> list[str]:
         """The rows left out: their count, and the first three by name."""

@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from schedulers.core.old_names import OldName, TakesOldNames, old_classes
+
 if TYPE_CHECKING:
     from schedulers.core.events import SearchEnded
     from schedulers.core.model import Queue
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 Mistakes = Iterable[tuple[tuple[str, ...], str]]
 
 
-class Ability(ABC):  # noqa: B024 (an ability may be a mark alone)
+class Ability(TakesOldNames, ABC):
     """Base of all abilities. A plug-in may define an ability of its own and need not announce the class anywhere."""
 
     # On the instance, because settings may switch an ability off: the class alone cannot tell.
@@ -71,38 +73,44 @@ class Rehearses(Ability):
         """Promises made since the last call, by job, for people to watch."""
 
 
-class Urges(Ability):
-    """Starts tasks not counted as waiting (copies, leases). Read before each offer; the log shows the starts."""
+class WantsNodes(Ability):
+    """Starts tasks not counted as waiting (copies, planned ones). Read before each offer; the log shows the starts."""
 
     # A plain attribute, because the core reads the value before every offer.
-    urges: Collection[str] = ()
+    wanted_nodes: Collection[str] = ()
     """Nodes with something to start besides waiting tasks, so that the core offers these nodes."""
+    urges = OldName("wanted_nodes")
 
 
 class DecidesInCycles(Ability):
     """Decides something for itself in a cycle, room or not. Read before each fact; the log keeps a needed `Tick`."""
 
-    due = False
+    needs_cycle = False
     """Whether the next cycle is needed."""
+    due = OldName("needs_cycle")
 
 
 class Searches(Ability):
     """Searches for a limited time, so that a replay cannot repeat the search. Read after each fact."""
 
-    found: SearchEnded | None = None
+    search_result: SearchEnded | None = None
     """The outcome of the last search; the core logs the outcome and sets the field to None."""
+    found = OldName("search_result")
 
 
 class Remembers(Ability):
-    """Changes its memory without a decision. Asked after each fact; the log keeps every fact noted."""
+    """Changes its memory without a decision. Asked after each fact; the log keeps the facts with such a change."""
 
-    noted = False
+    memory_changed = False
     """Whether the memory has changed since the core asked last."""
 
-    def take_note(self) -> bool:
+    def pop_memory_changed(self) -> bool:
         """Whether the memory has changed since the last call."""
-        noted, self.noted = self.noted, False
-        return noted
+        changed, self.memory_changed = self.memory_changed, False
+        return changed
+
+    noted = OldName("memory_changed")
+    take_note = OldName("pop_memory_changed")
 
 
 class TellsTurn(Ability):
@@ -115,6 +123,10 @@ class TellsTurn(Ability):
     def passes_by(self, job: JobState, view: ClusterView) -> str | None:
         """Words on why a waiting job is not served although there is room and `line` names nobody before the job."""
         return None
+
+
+class MindsDeadlines(Ability):
+    """Follows the deadlines of jobs, which are only measured under all other policies."""
 
 
 class MindsQueues(Ability):
@@ -132,11 +144,13 @@ class MindsQueues(Ability):
 
 
 class AssignsAhead(Ability):
-    """Assigns tasks to nodes, where the tasks wait in line."""
+    """Assigns tasks to nodes, where the tasks wait in the node's queue."""
 
     @abstractmethod
-    def offered(self, offers: str) -> None:
-        """How nodes are offered, as in SchedulerConfig; said once, before anything is heard."""
+    def set_offers(self, offers: str) -> None:
+        """How nodes are offered, as in SchedulerConfig; told once, before any fact."""
+
+    offered = OldName("set_offers")
 
 
 class Copies(Ability):
@@ -146,8 +160,9 @@ class Copies(Ability):
 class OrdersAhead(Ability):
     """Has an order of jobs and stages, so that a placer may assign tasks to nodes before they can start (`deft`)."""
 
-    ahead = False
+    order_is_stable = False
     """Whether the order holds until the start of the tasks: no start changes the order."""
+    ahead = OldName("order_is_stable")
 
 
 # -- needs and refusals of a policy (schedulers/core/compatible.py) -----------------------------------
@@ -180,3 +195,7 @@ def uses_of_queues(policy: type, params: Any) -> Collection[str]:
 def mistakes(policy: type, params: Any, queues: Mapping[str, Queue], used: Collection[str]) -> Mistakes:
     """See MindsQueues: asked of a policy's class; none for a policy without the ability."""
     return policy.mistakes(params, queues, used) if issubclass(policy, MindsQueues) else ()
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for an attribute of this module
+    __getattr__ = old_classes(__name__, {"Urges": "WantsNodes"})

@@ -41,9 +41,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """Whether anybody estimates run times."""
 
     @property
-    def lines(self) -> bool:
-        """Whether tasks wait in lines of nodes."""
-        return has_lines({"kind": self.placement}) or ability(self.policy, AssignsAhead) is not None
+    def assigns_ahead(self) -> bool:
+        """Whether tasks are assigned to nodes before they can start, and wait in queues of nodes."""
+        return assigns_ahead({"kind": self.placement}) or ability(self.policy, AssignsAhead) is not None
 
     def has(self, *kinds: type[Any]) -> bool:
         """Whether the policy has at least one of the given abilities."""
@@ -68,7 +68,7 @@ def _counts_offers(setup: Setup) -> bool:
 
 
 def _is_assigner(setup: Setup) -> bool:
-    return has_lines({"kind": setup.placement})
+    return assigns_ahead({"kind": setup.placement})
 
 
 #: The first matching row of each key is said; rows of a key stand in the order of the checks.
@@ -91,13 +91,13 @@ RULES: Final = (
     ),
     Rule(
         "placement",
-        lambda s: _is_assigner(s) and s.kind in policies and s.kind not in with_lines(),
+        lambda s: _is_assigner(s) and s.kind in policies and s.kind not in stable_orders(),
         "placement '{placement}' assigns tasks before they can start, in the policy's order of jobs and stages, "
         "and '{kind}' has none that holds until then (it goes with {ordered})",
     ),
     Rule(
         "thinks",
-        lambda s: s.thinks and s.lines,
+        lambda s: s.thinks and s.assigns_ahead,
         "a scheduler that takes its time assigns no tasks ahead: another placement or policy is needed",
     ),
     Rule(
@@ -112,7 +112,7 @@ RULES: Final = (
     ),
     Rule(
         "reserve_after",
-        lambda s: s.reserve_after and s.lines,
+        lambda s: s.reserve_after and s.assigns_ahead,
         "reserve_after does not go with a placement that assigns tasks to nodes, where they wait in line",
     ),
     Rule(
@@ -134,7 +134,11 @@ def clashes(setup: Setup) -> Mapping[str, str]:
     for rule in RULES:
         # A second sentence on the same setting would only repeat that the setting has to go.
         if rule.key not in found and rule.breaks(setup):
-            words = {"kind": setup.kind, "placement": setup.placement, "ordered": ", ".join(with_lines())}
+            words = {
+                "kind": setup.kind,
+                "placement": setup.placement,
+                "ordered": ", ".join(stable_orders()),
+            }
             found[rule.key] = rule.sentence.format(**words)
     return found
 
@@ -154,13 +158,13 @@ def needs_estimates(settings: Mapping[str, Any]) -> bool:
     return ability(policy_of(settings), NeedsEstimates) is not None
 
 
-def has_lines(placement: Mapping[str, Any]) -> bool:
+def assigns_ahead(placement: Mapping[str, Any]) -> bool:
     """Whether a placement (`kind` and settings) assigns tasks to nodes ahead of time; False if unknown."""
     name = placement.get("kind", "")
     # Asked while a file is checked, when the placer may be misspelt: another check reports the name.
     return name in placers and placers.entry(name).cls.assigns
 
 
-def with_lines() -> list[str]:
+def stable_orders() -> list[str]:
     """Names of the policies with an order in which tasks can be assigned."""
-    return [entry.name for entry in policies if issubclass(entry.cls, OrdersAhead) and entry.cls.ahead]
+    return [entry.name for entry in policies if issubclass(entry.cls, OrdersAhead) and entry.cls.order_is_stable]

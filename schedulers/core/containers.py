@@ -34,10 +34,10 @@ class Containers:
         "_admission",
         "_copies",
         "_counts",
-        "_doubt",
         "_jobs",
         "_nodes",
         "_queues",
+        "_recheck_reason",
         "_sizes",
         "_touch",
         "_work",
@@ -52,7 +52,7 @@ class Containers:
         self._nodes, self._work, self._copies = nodes, work, copies
         self._jobs, self._sizes, self._admission = work.jobs, work.sizes, work.admission
         self._queues, self._counts = work.tree.queues, work.counts
-        self._touch, self._doubt = work.touch, work.doubt
+        self._touch, self._recheck_reason = work.touch, work.recheck_reason
         self.by_number: dict[int, ContainerState] = {}
         """All of them."""
         self.idle: dict[int, ContainerState] = {}
@@ -64,10 +64,10 @@ class Containers:
         self.reservations: Reservations | None = None
         """See ClusterState."""
 
-    def story(self, number: int) -> str:
-        """A container's story, for messages."""
+    def describe(self, number: int) -> str:
+        """A description of a container, for messages."""
         there = self.by_number.get(number)
-        return there.story if there is not None else f"container {number} (unknown: never granted, or over)"
+        return there.description if there is not None else f"container {number} (unknown: never granted, or over)"
 
     # -- containers begin -----------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class Containers:
         attempt = stage.attempts.get(event.task, 0)
         place = Place(event.container, event.node, job.id, stage.index, event.task, attempt)
         self._hold(place, job, stage, event.at)
-        self._doubt(job.id)
+        self._recheck_reason(job.id)
         return None
 
     def copy(self, decision: Copy, now: int) -> None:
@@ -136,7 +136,7 @@ class Containers:
         stage.running += 1
         # After the task counts as running, because a reservation ends with the first start.
         if self.reservations is not None:
-            self.reservations.started(job, stage, now)
+            self.reservations.task_started(job, stage, now)
 
     def occupy(self, container: ContainerState, job: JobState, demand: Vector) -> None:
         """A new container takes its room on its node."""
@@ -233,7 +233,7 @@ class Containers:
     def preempt(self, decision: Preempt, now: int) -> None:
         """Order the end of a container; the room stays held until the end is heard."""
         if decision.container not in self.by_number:
-            raise InvalidTransition(f"{self.story(decision.container)}: not there to be preempted")
+            raise InvalidTransition(f"{self.describe(decision.container)}: not there to be preempted")
         # Remembered, so that no copy is ordered to end twice.
         if decision.rule == COPY and self._copies is not None:
             self._copies.leaving[decision.container] = None
@@ -265,13 +265,15 @@ class Containers:
             del self.moving[container.id]
         elif self._copies is not None and not self._copies.settle(container, job, self.by_number, succeeded=code == 0):
             if code == 0 and job is not None and job.stages[container.stage].outputs is not None:
-                job.stages[container.stage].made(container.task, container.node, container.over(runtime_ms, now))
+                job.stages[container.stage].add_output(
+                    container.task, container.node, container.ended_at(runtime_ms, now)
+                )
         elif job is not None:
             stage = job.stages[container.stage]
             self._work.stop(job, stage, container)
             if code == 0:
                 if stage.outputs is not None:
-                    stage.made(container.task, container.node, container.over(runtime_ms, now))
+                    stage.add_output(container.task, container.node, container.ended_at(runtime_ms, now))
                 self._work.succeed(job, stage, runtime_ms, node.spec.speed, pilot=container.pilot)
             else:
                 self._work.fail(job, stage, container)

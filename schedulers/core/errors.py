@@ -23,6 +23,14 @@ class InvalidTransition(SchedulerError):
     """An impossible decision or a corrupt log; the message carries the story of the object concerned."""
 
 
+class NotRepeatable(SchedulerError):
+    """A policy that decides differently on the same facts."""
+
+
+class VainSuggestions(SchedulerError):
+    """A policy that suggests without end what cannot start."""
+
+
 class InvalidQuantity(SchedulerError, UserError, ValueError):
     """An unreadable resource quantity."""
 

@@ -12,7 +12,7 @@ import msgspec
 
 from schedulers.core.model import Job, Links, Node, PastJob, Queue
 from schedulers.core.predictor import SamplePlan
-from schedulers.core.rehearsal import Course, Table
+from schedulers.core.rehearsal import StageProfile, Table
 from schedulers.core.resources import Vector
 
 if TYPE_CHECKING:
@@ -225,8 +225,8 @@ class Rehearsed(Event, frozen=True, tag="Rehearsed"):
     """A job was played forward on estimates, as wished by the policy (`Rehearses.new_scripts`)."""
 
     job: str
-    courses: tuple[Course, ...]
-    """Course of each stage on the largest allocation."""
+    profiles: tuple[StageProfile, ...] = msgspec.field(name="courses")
+    """Job profile of each stage on the largest allocation."""
     table: Table
     """Remaining time of the job by progress and allocation."""
 

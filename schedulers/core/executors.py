@@ -27,7 +27,7 @@ class Executors(Containers):
         stage = job.stages[event.stage]
         self.idle[event.container] = container
         if stage.outputs is not None:
-            stage.made(event.task, container.node, container.over(event.runtime_ms, event.at))
+            stage.add_output(event.task, container.node, container.ended_at(event.runtime_ms, event.at))
         self._work.stop(job, stage, container)
         self._work.succeed(
             job, stage, event.runtime_ms, self._nodes.by_id[container.node].spec.speed, pilot=container.pilot
@@ -41,7 +41,7 @@ class Executors(Containers):
         """Run another task of its job in an idle executor."""
         container = self.by_number[decision.container]
         if container.status != IDLE or container.job != decision.job:
-            raise InvalidTransition(f"{container.story}: not an idle executor of job {decision.job}")
+            raise InvalidTransition(f"{container.description}: not an idle executor of job {decision.job}")
         job = self._jobs[decision.job]
         stage = job.stages[decision.stage]
         container.pilot = self._work.launch(job, stage, decision.task)
@@ -59,7 +59,7 @@ class Executors(Containers):
         """Send an idle executor to a different job, for a task of the receiver."""
         container = self.by_number[decision.container]
         if container.status != IDLE:
-            raise InvalidTransition(f"{container.story}: not idle, cannot move to job {decision.job}")
+            raise InvalidTransition(f"{container.description}: not idle, cannot move to job {decision.job}")
         job = self._jobs[decision.job]
         stage = job.stages[decision.stage]
         container.pilot = self._work.launch(job, stage, decision.task)
@@ -84,7 +84,7 @@ class Executors(Containers):
         else:
             container = self.by_number[decision.container]
             if container.status != IDLE or container.size != stage.size:
-                raise InvalidTransition(f"{container.story}: not idle, or not of the size of {decision}")
+                raise InvalidTransition(f"{container.description}: not idle, or not of the size of {decision}")
             del self.idle[container.id]
             self._hand_over(container, job, now)
             # No task yet: `stage` and `task` would otherwise still name the last task of the giver.
@@ -118,7 +118,7 @@ class Executors(Containers):
         """An executor without a task is given back."""
         container = self.by_number.get(decision.container)
         if container is None or container.status not in (IDLE, MOVING):
-            story = self.story(decision.container)
+            story = self.describe(decision.container)
             raise InvalidTransition(f"{story}: not an idle executor, cannot be released")
         self.end(container, 0, 0, now)
 

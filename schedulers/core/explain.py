@@ -179,7 +179,7 @@ def limit_reason(account: Account) -> Reason:
 
 
 def _limit_data(account: Account, job: JobState, stage: StageState, state: ClusterState) -> dict[str, Any]:
-    count, stage_name = stage.waiting if job.waits_whole(stage) else 1, job.spec.stages[stage.index].name
+    count, stage_name = stage.waiting if job.is_waiting_gang(stage) else 1, job.spec.stages[stage.index].name
     most, never = account.most_of(stage.demand), ""
     if most < count:
         whole = f": the {count} tasks of stage {stage_name} start together, and the limit allows {most}"
@@ -215,14 +215,14 @@ def _count(number: int, what: str) -> str:
 def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers: str) -> Found:
     if not state.sizes.can_start(job, stage):
         return _never(job, stage, state)
-    account = state.sizes.kept_by(job, stage)
+    account = state.sizes.limiting_account(job, stage)
     if account is not None:
         return {limit_reason(account): _limit_data(account, job, stage, state)}
     # Room comes last: a limit or a missing label stays true however much room there is.
     excluded, name = _excluded(stage, state), job.spec.stages[stage.index].name
     room = sum(count for why, count in excluded.items() if why.code is NodeCode.HAS_ROOM)
-    if room and job.waits_whole(stage) and not state.sizes.has_room_for_all(stage):
-        places = sum(node.room_for(stage) for node in state.sizes.fitting(stage.size))
+    if room and job.is_waiting_gang(stage) and not state.sizes.has_room_for_all(stage):
+        places = sum(node.fit_count(stage) for node in state.sizes.fitting(stage.size))
         return {Reason.NO_ROOM_FOR_GANG: {"stage": name, "tasks": stage.waiting, "room": places}}
     if room and offers == "heartbeat":
         return {Reason.WAITS_FOR_OFFER: {"nodes": room}}
@@ -259,7 +259,7 @@ def _reservation(job: JobState, stage: StageState, state: ClusterState) -> Found
     reservations = state.reservations
     if reservations is None:
         return None
-    mine = reservations.held.get((job.id, stage.index))
+    mine = reservations.by_stage.get((job.id, stage.index))
     if mine is not None:
         name, data = job.spec.stages[stage.index].name, {"nodes": show_nodes(mine), "starts": show_time(mine.starts)}
         return {Reason.HAS_RESERVATION: {"stage": name, **data}}
@@ -267,7 +267,7 @@ def _reservation(job: JobState, stage: StageState, state: ClusterState) -> Found
     # With room of its own the stage waits for its turn, and a reservation would be the wrong reason.
     if reservations.has_room(job, stage) or (other := next(filter(None, there), None)) is None:
         return None
-    if job.waits_whole(stage) and not state.sizes.has_room_for_all(stage):
+    if job.is_waiting_gang(stage) and not state.sizes.has_room_for_all(stage):
         return None
     starts = f", expected to start at {show_time(other.starts)}"
     return {Reason.RESERVED: {"other": other.job, "nodes": show_nodes(other), "starts": starts}}
@@ -301,7 +301,7 @@ _WALL_MS: Final = 10 * 365 * 86_400_000
 def _never(job: JobState, stage: StageState, state: ClusterState) -> Found:
     """Why a stage could not start even if nothing else ran."""
     sizes, name, nodes = state.sizes, job.spec.stages[stage.index].name, len(state.nodes)
-    matching = sizes.matches(stage.size)
+    matching = sizes.count_matching_nodes(stage.size)
     if not matching:
         excluded, wanted = _counted(_excluded(stage, state)), _wanted(sizes.places[stage.size])
         may = f"may use none of the {nodes} nodes" if nodes > 1 else "may not use the one node"
@@ -313,7 +313,7 @@ def _never(job: JobState, stage: StageState, state: ClusterState) -> Found:
         asked = _limiting(stage, rooms)
         demand = f"{stage.waiting} tasks of {_show_of(stage.demand, asked, state)} at once"
         holds = "hold" if matching > 1 else "holds"
-        whole = f"the {sizes.most(stage.size)} that {where} {holds} when nothing else runs there"
+        whole = f"the {sizes.most_at_once(stage.size)} that {where} {holds} when nothing else runs there"
     else:
         asked = [r for r, wanted in enumerate(stage.demand) if any(room[r] < wanted for room in rooms)]
         demand, nearest = _show_of(stage.demand, asked, state), _show_of(_nearest(stage, rooms), asked, state)

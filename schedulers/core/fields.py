@@ -42,4 +42,5 @@ Name = Annotated[str, written(min_length=1)]
 #: At least 1, and at most the count in any cluster or workload.
 Count = Annotated[int, written(ge=1, le=10_000_000)]
 Probability = Annotated[float, written(ge=0, le=1)]
-Positive = Annotated[float, written(gt=0)]
+#: The bounds of the CRD of queues: shares are divided by weights, and have to stay finite.
+Weight = Annotated[float, written(ge=1e-6, le=1e6)]

@@ -20,19 +20,19 @@ class Holds:
         why: Callable[[JobState], tuple[Reason, dict[str, object]] | None],
         no_room: Callable[[JobState, list[StageState]], Reason] | None = None,
     ) -> None:
-        self._state, self._why = state, why
-        self.doubted = state.journal.reasons.cursor()
+        self._state, self._policy_reason = state, why
+        self.to_check = state.journal.reasons.cursor()
         """Jobs with a possibly changed reason since the last `report`."""
-        self._asked = Reason.WAITS_FOR_RETRY if offers == "thought" else Reason.WAITS_FOR_ASK
-        self._passed_by = PASSED_BY[offers]
+        self._unasked_reason = Reason.WAITS_FOR_RETRY if offers == "thought" else Reason.WAITS_FOR_ASK
+        self._passed_by_reason = PASSED_BY[offers]
         # Workers with queues of their own have no nodes in this sense, and say their own reason.
         self._no_room = no_room if no_room is not None else self._reason_of_nodes
 
     def report(self, decisions: list[Decision]) -> None:
         """Append a `Hold` for each job with a changed reason; jobs without waiting tasks resume silently."""
         state = self._state
-        # Only doubted jobs are asked: asking all waiting jobs after each fact would be quadratic in a long queue.
-        for name in self.doubted.read():
+        # Only jobs to check are asked: asking all waiting jobs after each fact would be quadratic in a long queue.
+        for name in self.to_check.read():
             job = state.jobs.get(name)
             if job is None:
                 continue
@@ -55,10 +55,10 @@ class Holds:
             return why_not_let_in(job, self._state)[0]
         if not job.waiting:
             ready = any(s.waiting and not s.parents_left for s in job.stages)
-            return self._asked if ready else Reason.WAITS_FOR_STAGE
+            return self._unasked_reason if ready else Reason.WAITS_FOR_STAGE
         # Both are asked, because a policy may hold a job back for a reason of higher precedence than room.
         of_room = self._reason_of_room(job)
-        said = self._why(job)
+        said = self._policy_reason(job)
         if said is None:
             return of_room
         return min(of_room, said[0], key=lambda reason: reason.precedence)
@@ -72,13 +72,13 @@ class Holds:
         # Before limits and room: only a change of the cluster can help here.
         never = [stage.size for stage in stages if not state.sizes.can_start(job, stage)]
         if never:
-            return Reason.TOO_LARGE if any(map(state.sizes.matches, never)) else Reason.NO_NODE_MATCHES
+            return Reason.TOO_LARGE if any(map(state.sizes.count_matching_nodes, never)) else Reason.NO_NODE_MATCHES
         if state.sizes.bounds:
-            limits = [account for stage in stages if (account := state.sizes.kept_by(job, stage)) is not None]
+            limits = [account for stage in stages if (account := state.sizes.limiting_account(job, stage)) is not None]
             if limits:
                 return min((limit_reason(account) for account in limits), key=lambda reason: reason.precedence)
         reservations = state.reservations
-        if reservations is not None and any((job.id, stage.index) in reservations.held for stage in stages):
+        if reservations is not None and any((job.id, stage.index) in reservations.by_stage for stage in stages):
             return Reason.HAS_RESERVATION
         return self._no_room(job, stages)
 
@@ -87,9 +87,9 @@ class Holds:
         state = self._state
         if not all(state.sizes.fitting(stage.size) for stage in stages):
             return Reason.NO_ROOM
-        if not all(state.sizes.has_room_for_all(stage) for stage in stages if job.waits_whole(stage)):
+        if not all(state.sizes.has_room_for_all(stage) for stage in stages if job.is_waiting_gang(stage)):
             return Reason.NO_ROOM_FOR_GANG
         reservations = state.reservations
         if reservations is not None and any(reservations.keeps_out(job, stage) for stage in stages):
             return Reason.RESERVED
-        return self._passed_by
+        return self._passed_by_reason

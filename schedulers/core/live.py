@@ -16,6 +16,7 @@ import msgspec
 
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.model import Job, Node
+from schedulers.core.old_names import OldName
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
@@ -71,13 +72,15 @@ class StageState:
     outputs: dict[int, list[tuple[str, int]]] | None = None
     """Where and when (ms) its finished tasks made their output; None: nobody takes any, or there are no links."""
 
+    others = OldName("waiting_non_pilots")
+
     @property
     def is_open(self) -> bool:
         """Whether its tasks may start: parents done, and asked for."""
         return self.parents_left == 0 and self.asked
 
     @property
-    def others(self) -> int:
+    def waiting_non_pilots(self) -> int:
         """Number of waiting tasks besides pilots."""
         return self.waiting - len(self.pilots)
 
@@ -119,7 +122,7 @@ class StageState:
             raise InvalidTransition(f"task {job}/{self.index}/{task} is not waiting")
         return False
 
-    def made(self, task: int, node: str, at: int) -> None:
+    def add_output(self, task: int, node: str, at: int) -> None:
         """Note the output of a task, needed by a child, on a node."""
         assert self.outputs is not None
         self.outputs.setdefault(task, []).append((node, at))
@@ -134,7 +137,7 @@ class StageState:
             heappush(self.returned, task)
         self.waiting += 1
 
-    def set_apart(self, task: int) -> None:
+    def make_pilot(self, task: int) -> None:
         """Make the task a pilot, before anything of the stage has started; `skip_taken` after all of them."""
         self.taken[task] = None
         insort(self.pilots, task)
@@ -192,6 +195,8 @@ class JobState:
     admitted: bool = True
     """False while its queue is full of jobs, or was removed: none of its stages is open."""
 
+    waits_whole = OldName("is_waiting_gang")
+
     @property
     def id(self) -> str:
         """The job's id."""
@@ -206,7 +211,7 @@ class JobState:
         # A copy of `open`: stages close while a policy walks through them.
         return map(self.stages.__getitem__, tuple(self.open))
 
-    def waits_whole(self, stage: StageState) -> bool:
+    def is_waiting_gang(self, stage: StageState) -> bool:
         """Whether the stage is a gang without a started task: all its tasks start together or none."""
         return stage.waiting == stage.tasks and self.spec.stages[stage.index].gang
 
@@ -234,14 +239,14 @@ class ContainerState(msgspec.Struct, eq=False):
     copy: bool = False
     """Whether the task is done, or stands with another container: see `copies`."""
 
-    def over(self, runtime_ms: int, now: int) -> int:
+    def ended_at(self, runtime_ms: int, now: int) -> int:
         """Time at which its task ended, ms, for a run time heard of now."""
         # Clocks of nodes differ, and an end never lies after the moment of hearing of it.
         return now if self.started < 0 else min(now, self.started + runtime_ms)
 
     @property
-    def story(self) -> str:
-        """The container in words, for messages."""
+    def description(self) -> str:
+        """A description of the container, for messages."""
         status = ("granted", "running", "idle", "moving")[self.status]
         return (
             f"container {self.id} of job {self.job} (stage {self.stage}, task {self.task}, "
@@ -269,6 +274,8 @@ class NodeState:
     barred: dict[int, None] = field(default_factory=dict)
     """Sizes kept away by its labels or taints; from `spec` and the places of all sizes."""
 
+    room_for = OldName("fit_count")
+
     @property
     def id(self) -> str:
         """The node's id."""
@@ -283,7 +290,7 @@ class NodeState:
                 return False
         return True
 
-    def room_for(self, stage: StageState) -> int:
+    def fit_count(self, stage: StageState) -> int:
         """Number of tasks of the stage able to start here now."""
         if self.draining or stage.size in self.barred:
             return 0

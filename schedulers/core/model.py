@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from schedulers.core.errors import InvalidJob, InvalidTransition
-from schedulers.core.fields import Count, Duration, Interval, Name, Positive, Rate, written
+from schedulers.core.fields import Count, Duration, Interval, Name, Rate, Weight, written
 from schedulers.core.places import ANYWHERE, Places, Taint
 from schedulers.core.resources import Vector
 from schedulers.core.written import Written
@@ -122,7 +122,7 @@ class Job(Written, frozen=True, kw_only=True):
     """The program run by the job, for predictors, e.g. `spark-etl`."""
     queue: str = "default"
     """Its leaf queue, e.g. `prod`."""
-    weight: Positive = 1.0
+    weight: Weight = 1.0
     """Its part among the jobs of its queue, e.g. `2`."""
     service: Service | None = None
     """Makes the job a service, without an end of its own, e.g. `{start_within: 30s, preemptible: false}`."""
@@ -226,7 +226,7 @@ class Queue(Written, frozen=True, kw_only=True):
 
     name: Name
     """Its name, e.g. `prod`."""
-    weight: Positive = 1.0
+    weight: Weight = 1.0
     """Its part among its siblings, e.g. `3`."""
     parent: str = ""
     """The queue above; the root when left out, e.g. `company`."""

@@ -42,7 +42,7 @@ class ClusterNodes:
             return "duplicate"
         self._check_widths(spec)
         node = NodeState(spec, self._counts.next_node, list(spec.room))
-        self._sizes.bar(node)
+        self._sizes.find_barred(node)
         self._counts.next_node += 1
         self.by_id[spec.id] = self._sizes.nodes[node.index] = node
         self._add_capacity(spec.capacity, 1)
@@ -62,7 +62,7 @@ class ClusterNodes:
         self._add_capacity(node.spec.capacity, -1)
         self._add_capacity(spec.capacity, 1)
         node.spec = spec
-        self._sizes.bar(node)
+        self._sizes.find_barred(node)
         self._changed(node)
         return None
 

@@ -52,7 +52,7 @@ class Openings:
 
         None when the given nodes could not take the task or gang even when empty.
         """
-        count = stage.waiting if job.waits_whole(stage) else 1
+        count = stage.waiting if job.is_waiting_gang(stage) else 1
         # Asked once per plan: thousands of containers share a few stages, and an estimate may cost a walk through
         # history.
         known: _Known = {}

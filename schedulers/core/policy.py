@@ -14,13 +14,14 @@ import msgspec
 
 from schedulers.core import keyed
 from schedulers.core.copies import holders
+from schedulers.core.old_names import OldName
 from schedulers.core.registry import NoParams, Registry
 from schedulers.core.transfers import Parcel, arrival, parcels
 
 if TYPE_CHECKING:
     from schedulers.core.events import Event
     from schedulers.core.model import Links, Queue
-    from schedulers.core.predictor import Estimate, Informed
+    from schedulers.core.predictor import Estimate, EstimateSource
     from schedulers.core.queues import QueueTree
     from schedulers.core.reasons import Reason
     from schedulers.core.resources import Vector
@@ -171,7 +172,7 @@ class Offer:
         if self._version != state.counts.version:  # the scheduler asks before the policy does
             self._version = state.counts.version
             if self.nodes is None:
-                has_room = state.sizes.has_room if state.reservations is None else state.reservations.has_takers
+                has_room = state.sizes.has_room if state.reservations is None else state.reservations.is_offer_useful
                 self._room = bool(state.idle and state.waiting) or has_room()
             else:
                 self._room = False
@@ -194,7 +195,7 @@ class Offer:
             return False
         state = self._state
         if state.reservations is not None:
-            return state.reservations.shows(job, stage, self.nodes, asked=self.job is not None)
+            return state.reservations.is_offer_useful_to(job, stage, self.nodes, asked=self.job is not None)
         if self.nodes is None:
             return bool(state.idle) or bool(state.sizes.fitting(stage.size))
         # Limits before nodes: most sizes have none, and a full queue spares the walk over the nodes.
@@ -262,7 +263,7 @@ class ClusterView:
         "waiting",
     )
 
-    def __init__(self, state: ClusterState, predictor: Informed | None, seed: int) -> None:
+    def __init__(self, state: ClusterState, predictor: EstimateSource | None, seed: int) -> None:
         self._state, self._predictor, self.seed = state, predictor, seed
         # Bound once to the state's own objects: policies read them for every task, and a property is a call.
         self.capacity: Sequence[int] = state.capacity
@@ -320,7 +321,7 @@ class ClusterView:
         """Whether no limit of its queue or user keeps a task of the stage from starting now."""
         return self._state.sizes.admits(stage.size)
 
-    def admitted(self, stage: StageState) -> int:
+    def count_admitted(self, stage: StageState) -> int:
         """How many of its waiting tasks no limit of its queue or user keeps from starting now."""
         limits = self._state.sizes.bounds.get(stage.size, ())
         counts = range(1, stage.waiting + 1)
@@ -355,7 +356,7 @@ class ClusterView:
             return [node for node in offer.nodes if self.fits(stage, node)]
         # An outside scheduler offers the nodes for a single pod; nodes for others are not its to reserve.
         if offer.job is None and reservations.is_due(job, stage):
-            return reservations.holding(stage)
+            return reservations.reservable_nodes(stage)
         return list(reservations.allowed(job, stage, offer.nodes))
 
     @property
@@ -396,7 +397,7 @@ class ClusterView:
     @property
     def estimates_stay(self) -> bool:
         """Whether the estimates of a job change only when the job itself does."""
-        return self._predictor is None or self._predictor.stays
+        return self._predictor is None or self._predictor.estimates_stay
 
     def task_ms(self, job: str, stage: int) -> float | None:
         """Estimated run time of a task of a stage at node speed 1, ms; None without predictor or estimate."""
@@ -414,7 +415,7 @@ class ClusterView:
         usual = self.task_ms(job, stage)
         return None if usual is None else usual / node.spec.speed
 
-    def is_told_by_node(self, job: str, stage: int) -> bool:
+    def has_times_by_node(self, job: str, stage: int) -> bool:
         """Whether the stage's run time is told per node, and so does not follow from the node's speed."""
         # Any node will do: a stage's times are told for all nodes or for none.
         node = next(iter(self.nodes), None)
@@ -487,9 +488,13 @@ class ClusterView:
         """Whether `changed` has anything to say."""
         return self._changes.at < len(self._changes.entries)
 
-    def stir(self, job: str) -> None:
+    def recheck_reason(self, job: str) -> None:
         """Let the core look again at a job's reason to wait: the policy's own reason may have changed."""
         self._state.journal.reasons.note(job)
+
+    stir = OldName("recheck_reason")
+    admitted = OldName("count_admitted")
+    is_told_by_node = OldName("has_times_by_node")
 
 
 class Policy(ABC):
@@ -533,7 +538,7 @@ class Policy(ABC):
 
 
 #: The ability for each flag and hook of older policies. By name, because `abilities` imports this file.
-_BEFORE: Final[Mapping[str, str]] = {
+_ABILITY_OF_MEMBER: Final[Mapping[str, str]] = {
     "runs_executors": "OneTaskEach",
     "reserves": "KeepsNodes",
     "needs_estimates": "NeedsEstimates",
@@ -543,7 +548,9 @@ _BEFORE: Final[Mapping[str, str]] = {
     "rehearses": "Rehearses",
     "new_scripts": "Rehearses",
     "new_promises": "Rehearses",
-    "urges": "Urges",
+    "wanted_nodes": "WantsNodes",
+    "urges": "WantsNodes",
+    "memory_changed": "Remembers",
     "noted": "Remembers",
     "take_note": "Remembers",
     "passes_by": "TellsTurn",
@@ -552,15 +559,15 @@ _BEFORE: Final[Mapping[str, str]] = {
 }
 
 
-def _lacking(policy: type) -> str:
+def _missing_ability(policy: type) -> str:
     """A sentence on a member of an ability defined by the class without inheriting the ability; or ''."""
     inherited = {cls.__name__ for cls in policy.__mro__}
     # Refused at registration: nobody would ever call the method, and the plug-in would silently do less.
-    for name, kind in _BEFORE.items():
-        if hasattr(policy, name) and kind not in inherited:
+    for name, kind in _ABILITY_OF_MEMBER.items():
+        if kind not in inherited and hasattr(policy, name):
             wanted = f"schedulers.core.abilities.{kind}"
             return f"it defines '{name}', which is asked only of policies that inherit from {wanted}"
     return ""
 
 
-policies: Registry[Policy] = Registry("policy", "schedulers.policies", refuses=_lacking)
+policies: Registry[Policy] = Registry("policy", "schedulers.policies", refuses=_missing_ability)

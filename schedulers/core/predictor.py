@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 
 from schedulers.core.model import Job, PastJob
+from schedulers.core.old_names import OldName, TakesOldNames
 from schedulers.core.registry import NoParams, Registry
 
 
@@ -59,7 +60,7 @@ class FinishedTask(msgspec.Struct, frozen=True):
     pilot: bool
 
 
-class Predictor:
+class Predictor(TakesOldNames):
     """Base of all predictors: knows nothing. Override only the methods needed.
 
     seed: for keyed randomness (`schedulers.core.keyed`), the scenario's.
@@ -69,7 +70,8 @@ class Predictor:
     #: Whether a shell with true run times tells them before each job (event Estimated). For bounds only.
     told_truth = False
     #: Whether estimates of a job change only by facts on the whole job, so that single tasks need not be reported.
-    stays = False
+    estimates_stay = False
+    stays = OldName("estimates_stay")
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed
@@ -81,11 +83,14 @@ class Predictor:
         """Hears of a new job. Returns its pilots, or None for no sampling."""
         return None
 
-    def told(self, job: str, runtimes_ms: Sequence[int]) -> None:
+    def hear_estimates(self, job: str, runtimes_ms: Sequence[int]) -> None:
         """Hears an outside estimate (event Estimated): mean task run time per stage."""
 
-    def told_by_node(self, job: str, runtimes_ms: Mapping[str, Sequence[int]]) -> None:
+    def hear_estimates_by_node(self, job: str, runtimes_ms: Mapping[str, Sequence[int]]) -> None:
         """Hears run times per node, for stages without a node-independent time; 0 for all other stages."""
+
+    told = OldName("hear_estimates")
+    told_by_node = OldName("hear_estimates_by_node")
 
     def finished(self, task: FinishedTask, runtime_ms: int, node_speed: float, at: int) -> None:
         """Hears of a task's success after `runtime_ms` on a node of the given speed, at time `at`."""
@@ -112,10 +117,10 @@ class Predictor:
         """Takes over the data of `dump`."""
 
 
-class Informed(Protocol):
+class EstimateSource(Protocol):
     """The part of a predictor used by policies."""
 
-    stays: bool
+    estimates_stay: bool
 
     def estimate(self, job: str, stage: int) -> Estimate | None:
         """See Predictor.estimate."""

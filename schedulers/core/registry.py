@@ -103,6 +103,8 @@ class Registry(Generic[T]):
         def add(cls: type[T]) -> type[T]:
             if mistake := _mistake(name, cls) or self._refuses(cls):
                 raise InvalidParameters(f"{self.kind} {name!r}: {mistake}")
+            if not self._owns(cls):
+                self._load()  # so that a plug-in with the name of one of our classes is refused
             there = self._entries.get(name)
             # The same class may come twice, for example when a notebook's cell is run again.
             if there is not None and _name(there.cls) != _name(cls):
@@ -121,8 +123,7 @@ class Registry(Generic[T]):
 
     def entry(self, name: str) -> Entry[T]:
         """Raises UnknownName with the nearest valid name."""
-        self._load()
-        if name not in self._entries:
+        if name not in self:
             raise UnknownName(self.kind, name, self._entries)
         return self._entries[name]
 
@@ -131,7 +132,10 @@ class Registry(Generic[T]):
         return iter([self._entries[name] for name in sorted(self._entries)])
 
     def __contains__(self, name: str) -> bool:
-        self._load()
+        if name not in self._entries:
+            self._load_one(name)
+        if name not in self._entries:
+            self._load()
         return name in self._entries
 
     def parse(self, spec: Mapping[str, Any]) -> tuple[type[T], msgspec.Struct]:
@@ -155,6 +159,16 @@ class Registry(Generic[T]):
         except msgspec.ValidationError as error:
             raise InvalidParameters(f"{self.kind} '{entry.name}': {error}") from None
 
+    def _owns(self, cls: type) -> bool:
+        """Whether a class is of the registry's own packages."""
+        return any(f"{cls.__module__}.".startswith(f"{package}.") for package in self._packages)
+
+    def _load_one(self, name: str) -> None:
+        """Import the module with the name of a class, if there is one: importing all modules takes a while."""
+        for package in self._packages if not self._loaded else ():
+            if name in _modules(package):
+                importlib.import_module(f"{package}.{name}")
+
     def _load(self) -> None:
         if self._loaded:
             return
@@ -166,10 +180,15 @@ class Registry(Generic[T]):
 
 def discover(package: str) -> None:
     """Import a package and all its modules, or a single module, so that their classes register themselves."""
-    found = importlib.import_module(package)
     # Sorted, so that the order of registration does not depend on the file system.
-    for module in sorted(m.name for m in pkgutil.iter_modules(getattr(found, "__path__", ()))):
+    for module in sorted(_modules(package)):
         importlib.import_module(f"{package}.{module}")
+
+
+def _modules(package: str) -> set[str]:
+    """Names of the modules in a package, which is imported; none for a single module."""
+    found = importlib.import_module(package)
+    return {module.name for module in pkgutil.iter_modules(getattr(found, "__path__", ()))}
 
 
 def _mistake(name: object, cls: object) -> str:

@@ -34,7 +34,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
     acts: tuple[Act, ...]
     allocations: tuple[int, ...]
-    """Numbers of containers, ascending; courses of stages are told for the last."""
+    """Numbers of containers, ascending; the profiles of stages are of plays on the last."""
     indicator: Indicator = "totalworkWithQ"
     draws: int = 1
     """Number of plays of each allocation."""
@@ -43,8 +43,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
 
-class Course(msgspec.Struct, frozen=True, kw_only=True):
-    """Course of a stage in a run of its job; times in ms, begin and end from the job's own start."""
+class StageProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """Job profile (Jockey) of a stage in a run of its job; times in ms, begin and end from the job's own start."""
 
     tasks: int
     parents: tuple[int, ...] = ()

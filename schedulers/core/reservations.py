@@ -47,16 +47,16 @@ class Reservations:
         "_estimate",
         "_jobs",
         "_journal",
-        "_known",
-        "_known_at",
         "_nodes",
+        "_open_nodes_by_size",
+        "_open_nodes_version",
         "_openings",
         "_sizes",
         "_waits",
         "by_node",
-        "held",
-        "kept",
-        "made",
+        "by_stage",
+        "class_counts",
+        "made_at",
         "now",
     )
 
@@ -79,62 +79,66 @@ class Reservations:
         self._openings = Openings(containers, sizes, estimate, one_node=one_node)
         self.now = 0
         """Time of the last fact, in ms."""
-        self.held: dict[Key, Reserve] = {}
+        self.by_stage: dict[Key, Reserve] = {}
         """The reservations, by job and stage."""
-        self.made: dict[Key, int] = {}
+        self.made_at: dict[Key, int] = {}
         """When each of them was made."""
-        self.kept: Counter[Class] = Counter()
-        """How many reservations there are for each class; from `held`."""
+        self.class_counts: Counter[Class] = Counter()
+        """How many reservations there are for each class; from `by_stage`."""
         self.by_node: dict[str, Reserve] = {}
-        """The reservation of each reserved node; from `held`."""
-        self._known: dict[int, list[tuple[NodeState, float]]] = {}  # see `_takers`, while the state is of this version
-        self._known_at = -1
+        """The reservation of each reserved node; from `by_stage`."""
+        self._open_nodes_by_size: dict[
+            int, list[tuple[NodeState, float]]
+        ] = {}  # see `_takers`, while the state is of this version
+        self._open_nodes_version = -1
 
     # -- told by the state ----------------------------------------------------------------------
 
-    def look(self, now: int, *, of_nodes: bool) -> None:
+    def update(self, now: int, *, of_nodes: bool) -> None:
         """Take in a fact: some stages wait from now on, and some reservations are over."""
         self.now = now
-        self._waits.look(now)
-        if self.held:
-            self._end_some(of_nodes=of_nodes)
+        self._waits.update(now)
+        if self.by_stage:
+            self._end_invalid(of_nodes=of_nodes)
 
-    def started(self, job: JobState, stage: StageState, now: int) -> None:
+    def task_started(self, job: JobState, stage: StageState, now: int) -> None:
         """Take in the start of a task of the stage: its wait begins anew, and its reservation is over."""
         key = (job.id, stage.index)
         self.now = now
-        if key in self.held:
+        if key in self.by_stage:
             self._end(key)
         else:
-            self._waits.served[stage.size] = now
+            self._waits.last_start[stage.size] = now
         self._waits.begin_anew(key, now, more=stage.waiting > 0)
-        self._end_some(of_nodes=False)  # at once: a limit may be reached by this, and the next beat need not be heard
+        self._end_invalid(
+            of_nodes=False
+        )  # at once: a limit may be reached by this, and the next beat need not be heard
 
-    def _end_some(self, *, of_nodes: bool) -> None:
-        for key in [key for key in self.held if not self._stands(*key, of_nodes=of_nodes)]:
+    def _end_invalid(self, *, of_nodes: bool) -> None:
+        for key in [key for key in self.by_stage if not self._is_valid(*key, of_nodes=of_nodes)]:
             self._end(key)
 
-    def make(self, decision: Reserve, now: int) -> None:
+    def reserve(self, decision: Reserve, now: int) -> None:
         """Keep the nodes of a decision."""
-        self._keep(decision, now)
-        self._doubt(decision.job)
+        self._enter(decision, now)
+        self._recheck_reasons(decision.job)
         self._counts.version += 1
 
-    def _keep(self, decision: Reserve, at: int) -> None:
+    def _enter(self, decision: Reserve, at: int) -> None:
         key = (decision.job, decision.stage)
-        self.held[key], self.made[key] = decision, at
-        self.kept[self._waits.class_of(key)] += 1
+        self.by_stage[key], self.made_at[key] = decision, at
+        self.class_counts[self._waits.class_of(key)] += 1
         self.by_node.update((name, decision) for name, _ in decision.nodes)
 
     def _end(self, key: Key) -> None:
-        del self.made[key]
-        for name, _ in self.held.pop(key).nodes:
+        del self.made_at[key]
+        for name, _ in self.by_stage.pop(key).nodes:
             del self.by_node[name]
         # Counted anew: the class of a job that is gone cannot be looked up, and reservations are few.
-        self.kept = Counter(self._waits.class_of(each) for each in self.held if each[0] in self._jobs)
-        self._doubt(key[0])
+        self.class_counts = Counter(self._waits.class_of(each) for each in self.by_stage if each[0] in self._jobs)
+        self._recheck_reasons(key[0])
 
-    def _doubt(self, holder: str) -> None:
+    def _recheck_reasons(self, holder: str) -> None:
         """Doubt the reasons of the holder, of jobs kept waiting by reservations, and of jobs finding room."""
         self._journal.reasons.note(holder)
         # By size first, so that each job costs a look into a set and no walk over nodes.
@@ -146,13 +150,13 @@ class Reservations:
             ):
                 self._journal.reasons.note(job.id)
 
-    def _stands(self, name: str, index: int, *, of_nodes: bool) -> bool:
+    def _is_valid(self, name: str, index: int, *, of_nodes: bool) -> bool:
         """Whether a reservation makes sense in the present state. of_nodes: nodes may have changed."""
-        job, nodes = self._jobs.get(name), self.held[name, index].nodes
+        job, nodes = self._jobs.get(name), self.by_stage[name, index].nodes
         if job is None or index not in job.open:
             return False
         stage = job.stages[index]
-        if self._sizes.at_limit(job, stage) is not None:
+        if self._sizes.blocking_account(job, stage) is not None:
             return False
         return not of_nodes or all(
             node in self._nodes and tasks_in(empty(self._nodes[node]), self._nodes[node], stage) >= tasks
@@ -166,11 +170,11 @@ class Reservations:
         there = self.by_node.get(node.spec.id)
         if there is None or (there.job == job.id and there.stage == stage.index):
             return True
-        if job.waits_whole(stage):
+        if job.is_waiting_gang(stage):
             return False
-        return self._in_time(job, stage, node, self._until(node, there, stage.demand))
+        return self._ends_by(job, stage, node, self._latest_end(node, there, stage.demand))
 
-    def _in_time(self, job: JobState, stage: StageState, node: NodeState, until: float) -> bool:
+    def _ends_by(self, job: JobState, stage: StageState, node: NodeState, until: float) -> bool:
         """Whether a task of the stage, started on the node now, ends in time, by its estimate."""
         if until == math.inf:
             return True
@@ -179,7 +183,7 @@ class Reservations:
         takes_ms = self._estimate(job.id, stage.index)
         return takes_ms is not None and self.now + takes_ms / node.spec.speed <= until
 
-    def _until(self, node: NodeState, there: Reserve, demand: Sequence[int]) -> float:
+    def _latest_end(self, node: NodeState, there: Reserve, demand: Sequence[int]) -> float:
         """Latest end on a reserved node for different tasks of the demand; inf: any, -inf: none may start."""
         kept = self._jobs[there.job].stages[there.stage].demand
         tasks = dict(there.nodes)[node.spec.id]
@@ -188,41 +192,43 @@ class Reservations:
         if there.guessed:  # the stage may start long before `starts`, and its room must be free then
             return -math.inf
         # Once the containers older than the reservation are over, only backfill is in the way: estimates were too long.
-        made = self.made[there.job, there.stage]
+        made = self.made_at[there.job, there.stage]
         return there.starts if any(self._containers[number].granted < made for number in node.containers) else -math.inf
 
-    def _takers(self, size: int) -> list[tuple[NodeState, float]]:
+    def _open_nodes(self, size: int) -> list[tuple[NodeState, float]]:
         """Nodes with room for the size and open to different tasks at all, each with the time of `_until`."""
         # Kept while the state is of the same version: a round asks for each waiting job, and most share a size.
         version = self._counts.version
-        if version != self._known_at:
-            self._known_at, self._known = version, {}
-        takers = self._known.get(size)
+        if version != self._open_nodes_version:
+            self._open_nodes_version, self._open_nodes_by_size = version, {}
+        takers = self._open_nodes_by_size.get(size)
         if takers is None:
-            takers = self._known[size] = []
+            takers = self._open_nodes_by_size[size] = []
             demand = self._sizes.demands[size]
             for node in self._sizes.fitting(size):
                 there = self.by_node.get(node.spec.id)
-                until = math.inf if there is None else self._until(node, there, demand)
+                until = math.inf if there is None else self._latest_end(node, there, demand)
                 # -inf: the node takes nobody, so backfill need not look at the node again.
                 if until > 0:
                     takers.append((node, until))
         return takers
 
-    def has_takers(self) -> bool:
+    def is_offer_useful(self) -> bool:
         """Whether the policy could have a use for the present room, or for a reservation."""
         if not self.by_node:
             return any(map(self._sizes.fitting, self._sizes.active))
-        for name, index in self.held:
+        for name, index in self.by_stage:
             job = self._jobs[name]
             if self.has_room(job, job.stages[index]):
                 return True
         # A due stage may be given nodes with room for others, so any room is reason enough for a round.
         if any(self._is_class_due(each) for each in self._waits.by_class):
             return self._sizes.has_room()
-        return any(until > self.now for size in self._sizes.active for _, until in self._takers(size))
+        return any(until > self.now for size in self._sizes.active for _, until in self._open_nodes(size))
 
-    def shows(self, job: JobState, stage: StageState, nodes: Iterable[NodeState] | None, *, asked: bool) -> bool:
+    def is_offer_useful_to(
+        self, job: JobState, stage: StageState, nodes: Iterable[NodeState] | None, *, asked: bool
+    ) -> bool:
         """Whether a task of the stage could start on the given nodes, or on any, or nodes are due to the stage.
 
         asked: an outside scheduler asks for the stage, whatever its turn.
@@ -241,7 +247,7 @@ class Reservations:
     def has_room(self, job: JobState, stage: StageState, nodes: Iterable[NodeState] | None = None) -> bool:
         """Whether a task of the stage, or the whole gang, could start now on the given nodes or on any."""
         allowed = self.allowed(job, stage, nodes)
-        if job.waits_whole(stage):
+        if job.is_waiting_gang(stage):
             together = [[node] for node in allowed] if self._openings.one_node else [list(allowed)]
             return any(self._sizes.has_room_for_all(stage, nodes) for nodes in together)
         return next(allowed, None) is not None
@@ -253,10 +259,10 @@ class Reservations:
         if nodes is None:
             if not self.by_node:
                 return iter(self._sizes.fitting(stage.size))
-            if (job.id, stage.index) not in self.held and not job.waits_whole(stage):
+            if (job.id, stage.index) not in self.by_stage and not job.is_waiting_gang(stage):
                 # The common case in a long queue: the list of the size serves all jobs of the size.
-                takers = self._takers(stage.size)
-                return (node for node, until in takers if self._in_time(job, stage, node, until))
+                takers = self._open_nodes(stage.size)
+                return (node for node, until in takers if self._ends_by(job, stage, node, until))
             nodes = self._sizes.fitting(stage.size)
         elif self._sizes.admits(stage.size):
             nodes = (node for node in nodes if node.fits(stage))
@@ -270,12 +276,12 @@ class Reservations:
         """Whether the stage has waited so long without room that its suggestion is to reserve nodes."""
         waits, key = self._waits, (job.id, stage.index)
         since = waits.since.get(key)
-        if since is None or since + waits.after > self.now or key in self.held or not stage.waiting:
+        if since is None or since + waits.after > self.now or key in self.by_stage or not stage.waiting:
             return False
         # The cheap questions first: the last one looks for room on every node.
-        if len(self.by_node) == len(self._nodes) or not self._is_class_due(waits.classes[key]):
+        if len(self.by_node) == len(self._nodes) or not self._is_class_due(waits.class_by_stage[key]):
             return False
-        return self._sizes.at_limit(job, stage) is None and not self.has_room(job, stage)
+        return self._sizes.blocking_account(job, stage) is None and not self.has_room(job, stage)
 
     def is_size_due(self, size: int) -> bool:
         """Whether a stage waiting for the size is due."""
@@ -288,42 +294,42 @@ class Reservations:
 
     def _is_class_due(self, each: Class) -> bool:
         """Whether the first stage of a class has waited long enough, and few of the class have reservations."""
-        return self.kept[each] < DEPTH and self._waits.due(each) <= self.now
+        return self.class_counts[each] < DEPTH and self._waits.due_at(each) <= self.now
 
     def next_due(self) -> int | None:
         """When the next stage has waited for `after`, in ms, or None."""
         waits, now, dues = self._waits, self.now, []
         for each in waits.by_class:
-            first = waits.due(each)
+            first = waits.due_at(each)
             if first > now:
                 dues.append(first)
-            elif self.kept[each] < DEPTH and (more := waits.due_after(each, now)) is not None:
+            elif self.class_counts[each] < DEPTH and (more := waits.next_due_at(each, now)) is not None:
                 dues.append(more)
         return min(dues, default=None)
 
     # -- nodes ------------------------------------------------------------------------------------
 
-    def _free(self) -> list[NodeState]:
+    def _unreserved_nodes(self) -> list[NodeState]:
         """Nodes without a reservation."""
         return [node for node in self._nodes.values() if node.spec.id not in self.by_node]
 
-    def holding(self, stage: StageState) -> list[NodeState]:
+    def reservable_nodes(self, stage: StageState) -> list[NodeState]:
         """Nodes that could be reserved for a task of the stage."""
-        return [node for node in self._free() if tasks_in(empty(node), node, stage)]
+        return [node for node in self._unreserved_nodes() if tasks_in(empty(node), node, stage)]
 
     def plan(self, job: JobState, stage: StageState) -> Reserve | None:
         """The nodes with the earliest start of a task or the whole gang, by the estimates of running tasks.
 
         None when the unreserved nodes could not take it even if empty.
         """
-        return self._openings.earliest(job, stage, self._free(), self.now)
+        return self._openings.earliest(job, stage, self._unreserved_nodes(), self.now)
 
     # -- memory ---------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
         """Everything underived, as plain data."""
         since, served = self._waits.dump(self.now)
-        held = [(self.made[key], reserve) for key, reserve in self.held.items()]
+        held = [(self.made_at[key], reserve) for key, reserve in self.by_stage.items()]
         return {"since": since, "held": held, "served": served}
 
     def load(
@@ -337,12 +343,12 @@ class Reservations:
         self._waits.load(since, served)
         self.now = now
         for at, reserve in held:
-            self._keep(reserve, at)
+            self._enter(reserve, at)
 
     def validate(self) -> None:
         """Raise AssertionError with the first mistake."""
-        assert self.by_node == {name: r for r in self.held.values() for name, _ in r.nodes}, "reserved nodes"
-        assert sum(len(r.nodes) for r in self.held.values()) == len(self.by_node), "a node is reserved twice"
-        assert all(self._stands(*key, of_nodes=True) for key in self.held), "a reservation is over"
-        assert self.kept == Counter(map(self._waits.class_of, self.held)), "for whom nodes are reserved"
+        assert self.by_node == {name: r for r in self.by_stage.values() for name, _ in r.nodes}, "reserved nodes"
+        assert sum(len(r.nodes) for r in self.by_stage.values()) == len(self.by_node), "a node is reserved twice"
+        assert all(self._is_valid(*key, of_nodes=True) for key in self.by_stage), "a reservation is over"
+        assert self.class_counts == Counter(map(self._waits.class_of, self.by_stage)), "for whom nodes are reserved"
         self._waits.validate()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from schedulers.core.decisions import Commit, Copy, Decision, Move, Place, Preempt, Run
+from schedulers.core.errors import VainSuggestions
 from schedulers.core.events import Event
 from schedulers.core.explain import limit_reason
 from schedulers.core.live import JobState, NodeState, StageState
@@ -15,6 +16,31 @@ from schedulers.core.placer import Placer
 from schedulers.core.policy import Offer, Outcome, Suggestion
 from schedulers.core.reasons import Reason
 from schedulers.core.state import ClusterState
+
+#: Suggestions in vain, in a row, before they are weighed against the number of all that could be suggested.
+PATIENCE: Final = 1000
+
+
+def lose_patience(state: ClusterState, policy: str, suggestion: Suggestion, outcome: Outcome, vain: int) -> None:
+    """Raise VainSuggestions for more suggestions in a row than there are stages and nodes to name, each twice.
+
+    policy: its kind. vain: how many there were in this round since anything started.
+    """
+    stages = sum(len(job.stages) for job in state.jobs.values())
+    if vain >= PATIENCE + 2 * stages * (1 + len(state.nodes)):
+        answer = outcome.reason.value if outcome.reason else "nothing"
+        why = mistaken(state, suggestion) or f"is answered with {answer}"
+        raise VainSuggestions(f"policy '{policy}' suggests {vain:,} times in a row what {why}")
+
+
+def mistaken(state: ClusterState, suggestion: Suggestion) -> str:
+    """The impossible part of a suggestion, a sentence without its subject; ''."""
+    job = state.jobs.get(suggestion.job)
+    if job is None:
+        return f"names job '{suggestion.job}', which is not there"
+    if suggestion.stage not in range(len(job.stages)):
+        return f"names stage {suggestion.stage!r} of job '{suggestion.job}', which has {len(job.stages)} (from 0)"
+    return ""
 
 
 class SuggestionOutcome(msgspec.Struct, frozen=True):
@@ -43,6 +69,7 @@ class Owner(Protocol):
     state: ClusterState
     placer: Placer
     rounds: list[RoundRecord]
+    in_vain: Suggestion | None
 
     def carry_out(self, decision: Decision, decisions: list[Decision]) -> None:
         """See Scheduler."""
@@ -54,7 +81,7 @@ class Owner(Protocol):
 class Round:
     """Deciding on a single fact, step by step. `offer` is None when nothing is on offer now."""
 
-    __slots__ = ("_asked", "_decisions", "_event", "_scheduler", "_version", "offer")
+    __slots__ = ("_decisions", "_event", "_outcomes", "_scheduler", "_vain", "_version", "offer")
 
     def __init__(
         self,
@@ -65,17 +92,28 @@ class Round:
         version: int | None,
     ) -> None:
         self._scheduler, self._event, self._decisions, self.offer = scheduler, event, decisions, offer
-        self._version = version
-        self._asked: list[SuggestionOutcome] | None = [] if scheduler.config.record == "full" else None
+        self._version, self._vain = version, 0
+        self._outcomes: list[SuggestionOutcome] | None = [] if scheduler.config.record == "full" else None
 
     def suggest(self, suggestion: Suggestion) -> Outcome:
-        """Check a suggestion against the present state; apply a valid suggestion."""
+        """Check a suggestion against the present state; apply a valid suggestion.
+
+        Raises VainSuggestions for a policy that suggests without end what cannot start.
+        """
         if suggestion.copy:
             outcome = self._copy(suggestion)
         else:
             outcome = self._bring(suggestion) if suggestion.ahead else self._try(suggestion)
-        if self._asked is not None:
-            self._asked.append(SuggestionOutcome(suggestion, outcome))
+        if outcome.placed:
+            self._vain = 0
+        else:
+            self._vain += 1
+            scheduler = self._scheduler
+            scheduler.in_vain = suggestion
+            if self._vain % PATIENCE == 0:
+                lose_patience(scheduler.state, scheduler.config.policy["kind"], suggestion, outcome, self._vain)
+        if self._outcomes is not None:
+            self._outcomes.append(SuggestionOutcome(suggestion, outcome))
         return outcome
 
     def preempt(self, container: int, rule: str, cause: str) -> None:
@@ -95,10 +133,10 @@ class Round:
         if suggestion.task is not None:
             ready = int(stage.is_waiting(suggestion.task))
         elif suggestion.pilots is not None:
-            ready = len(stage.pilots) if suggestion.pilots else stage.others
+            ready = len(stage.pilots) if suggestion.pilots else stage.waiting_non_pilots
         # Never refused for asking too much: a policy may suggest a whole stage without counting its tasks.
         wanted = min(suggestion.count, ready)
-        if wanted and job.waits_whole(stage):
+        if wanted and job.is_waiting_gang(stage):
             why = self._keeps_apart(job, stage, offer, suggestion)
             if why is not None:
                 return Outcome(0, self._reserve(job, stage, why))
@@ -110,7 +148,7 @@ class Round:
             return Outcome(0, self._reserve(job, stage, self._why_none(job, stage, ready)))
         # NO_ROOM stays said while the job is served piecemeal (no oscillation), unless a limit stops the job now.
         if job.hold is not Reason.NO_ROOM or (
-            stage.size in state.sizes.bounds and state.sizes.at_limit(job, stage) is not None
+            stage.size in state.sizes.bounds and state.sizes.blocking_account(job, stage) is not None
         ):
             state.journal.reasons.note(suggestion.job)
         return Outcome(len(containers), None, tuple(containers))
@@ -120,7 +158,7 @@ class Round:
         node = self._only_node(suggestion, offer)
         if node is not None:
             # Counted once for the only node: asking the placer per task would be the hottest loop of a heartbeat.
-            wanted = min(wanted, node.room_for(stage)) if wanted > 1 else wanted and node.fits(stage)
+            wanted = min(wanted, node.fit_count(stage)) if wanted > 1 else wanted and node.fits(stage)
         containers: list[int] = []
         while len(containers) < wanted and offer.limit != 0:
             container = self._start_one(job, stage, suggestion, offer, node)
@@ -161,7 +199,7 @@ class Round:
         reservations = self._scheduler.state.reservations
         if reservations is None or why not in (Reason.NO_ROOM, Reason.NO_ROOM_FOR_GANG):
             return why
-        if (job.id, stage.index) in reservations.held:
+        if (job.id, stage.index) in reservations.by_stage:
             return Reason.HAS_RESERVATION
         if self.offer is not None and self.offer.job is None and reservations.is_due(job, stage):
             # Only at the policy's own suggestion: the policy alone decides on the order of jobs.
@@ -207,7 +245,7 @@ class Round:
         return Commit(state.counts.next_container, job.id, stage.index, node.id)
 
     def _why_none(self, job: JobState, stage: StageState, ready: int) -> Reason:
-        account = self._scheduler.state.sizes.at_limit(job, stage)
+        account = self._scheduler.state.sizes.blocking_account(job, stage)
         if account is not None:
             return limit_reason(account)
         return Reason.NO_ROOM if ready else Reason.WAITS_FOR_PILOTS
@@ -215,14 +253,14 @@ class Round:
     def _keeps_apart(self, job: JobState, stage: StageState, offer: Offer, suggestion: Suggestion) -> Reason | None:
         """The reason for the offer not to take the whole gang, or None; a gang never goes to idle executors."""
         state = self._scheduler.state
-        account = state.sizes.at_limit(job, stage)
+        account = state.sizes.blocking_account(job, stage)
         if account is not None:
             return limit_reason(account)
         enough = offer.limit is None or offer.limit >= stage.waiting
         if (among := suggestion.among) is not None:
             nodes = state.nodes.values() if offer.nodes is None else offer.nodes
             # Counted before anything starts, because a gang started in part would hold its room for nothing.
-            rooms = (node.room_for(stage) for node in nodes if node.spec.id in among)
+            rooms = (node.fit_count(stage) for node in nodes if node.spec.id in among)
             room = sum(min(1, each) if suggestion.spread else each for each in rooms) >= stage.waiting
         elif state.reservations is not None:
             room = state.reservations.has_room(job, stage, offer.nodes)
@@ -322,11 +360,11 @@ class Round:
     def remember(self) -> None:
         """Keep the round, with `record: full`."""
         scheduler, offer = self._scheduler, self.offer
-        if self._asked is not None and offer is not None:
+        if self._outcomes is not None and offer is not None:
             offered = len(scheduler.state.nodes if offer.nodes is None else offer.nodes)
             ended = "the policy suggests nothing more" if offer.has_room() else "nothing fits any more"
             kind = type(self._event).__name__
-            scheduler.rounds.append(RoundRecord(self._event.at, kind, offered, tuple(self._asked), ended))
+            scheduler.rounds.append(RoundRecord(self._event.at, kind, offered, tuple(self._outcomes), ended))
 
 
 def _by_arrival(node: NodeState) -> int:

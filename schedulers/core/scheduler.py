@@ -6,7 +6,7 @@ check and apply each suggestion, report waiting jobs with reasons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +19,7 @@ from schedulers.core.abilities import (
     Preempts,
     Remembers,
     Searches,
-    Urges,
+    WantsNodes,
     ability,
 )
 from schedulers.core.compatible import Setup, clashes
@@ -89,11 +89,12 @@ class Scheduler:
         self._find_abilities()
         # Without a predictor and executors the end of a container is a fact like any other.
         teaches = self.predictor is not None or config.executors
-        self._learns = {kind: learn for kind, learn in _LEARNS.items() if teaches or kind is not ContainerEnded}
+        self._hearers = {kind: hear for kind, hear in _HEARERS.items() if teaches or kind is not ContainerEnded}
         # Fast path: without a predictor of tasks, an executor simply takes the next task of its stage.
-        self._goes_on = self.predictor is None or self.predictor.stays
+        self._continues_stages = self.predictor is None or self.predictor.estimates_stay
         self.rounds: list[RoundRecord] = []
-        self.decided = 0
+        self.decision_count = 0
+        self.in_vain: Suggestion | None = None  # the policy's last suggestion by which nothing started
         self._offering = _OFFERING[config.offers]
         if log is not None:
             log.header(config)
@@ -105,10 +106,10 @@ class Scheduler:
         preempts = ability(policy, Preempts)
         self._victims = None if preempts is None else preempts.victims
         remembers = ability(policy, Remembers)
-        self._take_note = None if remembers is None else remembers.take_note
-        self._searches, self._urges = ability(policy, Searches), ability(policy, Urges)
+        self._pop_memory_changed = None if remembers is None else remembers.pop_memory_changed
+        self._searches, self._wants_nodes = ability(policy, Searches), ability(policy, WantsNodes)
         self._decides = ability(policy, DecidesInCycles)
-        self._was_due = False  # `due` of the policy before the present fact
+        self._cycle_was_needed = False  # `needs_cycle` of the policy before the present fact
         # Policies with books or a plan of their own would not know of tasks started past them.
         self._completes_gangs = not (ability(policy, KeepsNodes) or self.config.executors)
 
@@ -123,16 +124,17 @@ class Scheduler:
             return decisions
         if self._offering is None or type(event) in self._offering:
             offer = self._offer(event, decisions)
-            if offer is not None and (offer.has_room() or (self._urges and self._is_urged(offer, self._urges.urges))):
+            if offer is not None and (offer.has_room() or (self._wants_nodes and self._has_wanted_node(offer))):
                 asked = True
                 self._ask(Round(self, event, decisions, offer, version))
         self.close(event, decisions, version, asked=asked)
         return decisions
 
-    @staticmethod
-    def _is_urged(offer: Offer, urges: Collection[str]) -> bool:
+    def _has_wanted_node(self, offer: Offer) -> bool:
         """Whether the policy has something to start on the offered nodes besides waiting tasks."""
-        return bool(urges) and (offer.nodes is None or any(node.spec.id in urges for node in offer.nodes))
+        assert self._wants_nodes is not None
+        wanted = self._wants_nodes.wanted_nodes
+        return bool(wanted) and (offer.nodes is None or any(node.spec.id in wanted for node in offer.nodes))
 
     def _ask(self, round_: Round) -> None:
         """Let the policy suggest until it has no further suggestion."""
@@ -164,15 +166,15 @@ class Scheduler:
     def _take_in(self, event: Event, decisions: list[Decision]) -> bool:
         """Hear a fact and learn from it; False for an ignored fact."""
         # By the type's dict and not by `match`: a cluster of thousands of nodes beats thousands of times per second.
-        learn = self._learns.get(type(event))
-        if learn is not None:
-            if not learn(self, event, decisions):
+        hear = self._hearers.get(type(event))
+        if hear is not None:
+            if not hear(self, event, decisions):
                 return False
         elif (why := self.state.hear(event)) is not None:
             return self._ignore(event, why)
         # None when the policy does not observe: most policies read the state and hear no facts.
         if self._observe is not None:
-            self._was_due = self._decides is not None and self._decides.due
+            self._cycle_was_needed = self._decides is not None and self._decides.needs_cycle
             self._observe(event, self.view)
         if self._victims is not None:
             for victim in self._victims(self.view):
@@ -185,30 +187,30 @@ class Scheduler:
 
     def close(self, event: Event, decisions: list[Decision], version: int, *, asked: bool) -> None:
         """Report waiting jobs, and write the log. asked: whether the policy was offered anything."""
-        doubted, log = self.holds.doubted, self._log
+        to_check, log = self.holds.to_check, self._log
         # Looked up without a call, because most facts change no job's reason.
-        if doubted.at < len(doubted.entries):
+        if to_check.at < len(to_check.entries):
             self.holds.report(decisions)
-        if self._searches is not None and (found := self._searches.found) is not None:
-            self._searches.found = None
+        if self._searches is not None and (found := self._searches.search_result) is not None:
+            self._searches.search_result = None
             if log is not None:
                 log.add(found, [])
-        noted = self._take_note is not None and self._take_note()
+        memory_changed = self._pop_memory_changed is not None and self._pop_memory_changed()
         if log is not None and (
             decisions
-            or noted
+            or memory_changed
             or type(event) not in _PASSING
             or self.state.counts.version != version
-            or self._counts(event, asked=asked)
+            or self._matters_to_policy(event, asked=asked)
         ):
             log.add(event, decisions)
 
-    def _counts(self, event: Event, *, asked: bool) -> bool:
+    def _matters_to_policy(self, event: Event, *, asked: bool) -> bool:
         """Whether a fact without a change counts for the policy all the same, so that the log must keep the fact."""
         triggers = self.policy.triggers
         if triggers.every_beat or (triggers.every_offer and asked):
             return True
-        return type(event) is Tick and (self._was_due or triggers.period_ms is not None)
+        return type(event) is Tick and (self._cycle_was_needed or triggers.period_ms is not None)
 
     def _hear(self, event: Event) -> bool:
         why = self.state.hear(event)
@@ -250,9 +252,9 @@ class Scheduler:
 
     def _hear_estimate(self, event: Estimated, decisions: list[Decision]) -> bool:
         if self.predictor is not None:
-            self.predictor.told(event.job, event.runtimes_ms)
+            self.predictor.hear_estimates(event.job, event.runtimes_ms)
             if event.by_node:
-                self.predictor.told_by_node(event.job, event.by_node)
+                self.predictor.hear_estimates_by_node(event.job, event.by_node)
             job = self.state.jobs.get(event.job)
             if job is not None:
                 self._estimate_size(job)
@@ -287,9 +289,9 @@ class Scheduler:
     def _hear_task(self, event: TaskEnded, decisions: list[Decision]) -> bool:
         """Hear of the end of an executor's task: learn, and keep the executor busy with its stage."""
         state = self.state
-        if self._goes_on and (run := state.go_on(event)) is not None:
+        if self._continues_stages and (run := state.go_on(event)) is not None:
             decisions.append(run)
-            self.decided += 1
+            self.decision_count += 1
             return True
         job = state.jobs.get(event.job)  # this may be its last task
         if (why := state.hear(event)) is not None:
@@ -363,7 +365,7 @@ class Scheduler:
     def _offer(self, event: Event, decisions: list[Decision]) -> Offer | None:
         """The resources open to the policy now, on the given fact."""
         state, limit = self.state, self.config.containers_per_offer
-        if not state.waiting and (self._urges is None or not self._urges.urges):
+        if not state.waiting and (self._wants_nodes is None or not self._wants_nodes.wanted_nodes):
             return None
         if state.idle:
             self._release_misfits(decisions)
@@ -397,7 +399,7 @@ class Scheduler:
         """Apply a decision, and note the decision for the shell."""
         self.state.apply(decision)
         decisions.append(decision)
-        self.decided += 1
+        self.decision_count += 1
 
     def next_change(self) -> int | None:
         """Next time at which time alone changes the decisions, so that an offer is worthwhile. None: never."""
@@ -442,7 +444,7 @@ class Scheduler:
                 "state": memory.dump(self.state),
                 "policy": self.policy.dump(),
                 "predictor": self.predictor.dump() if self.predictor is not None else None,
-                "decided": self.decided,
+                "decided": self.decision_count,
             }
         )
 
@@ -457,7 +459,7 @@ class Scheduler:
         if scheduler.predictor is not None:
             scheduler.predictor.load(saved["predictor"])
         scheduler.policy.load(saved["policy"], scheduler.view)
-        scheduler.decided = saved["decided"]
+        scheduler.decision_count = saved["decided"]
         scheduler._log = log
         if log is not None:
             log.header(scheduler.config, data)
@@ -497,7 +499,7 @@ def _policy(config: SchedulerConfig, placer: Placer, given: Policy | None) -> Po
     policy = placer.around(policy)
     assigns = ability(policy, AssignsAhead)
     if assigns is not None:
-        assigns.offered(config.offers)
+        assigns.set_offers(config.offers)
     return policy
 
 
@@ -511,7 +513,7 @@ _OFFERING: Final[dict[str, frozenset[type[Event]] | None]] = {
 #: Facts left out of the log when they had no consequence.
 _PASSING: Final = frozenset({Heartbeat, Tick})
 #: Facts that teach the predictor or change the waiting jobs, each with a method of its own.
-_LEARNS: Final[dict[type[Event], Callable[[Scheduler, Any, list[Decision]], bool]]] = {
+_HEARERS: Final[dict[type[Event], Callable[[Scheduler, Any, list[Decision]], bool]]] = {
     JobSubmitted: Scheduler._hear_job,
     JobCancelled: Scheduler._hear_cancel,
     HistoryPrimed: Scheduler._hear_history,

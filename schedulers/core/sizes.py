@@ -50,7 +50,7 @@ _NOTHING: Final = Fitting([], {})
 _UNKNOWN: Final = (-1, False)
 
 
-class _List(msgspec.Struct, eq=False):
+class _FittingList(msgspec.Struct, eq=False):
     """Sorted indexes of the nodes with room for a size, true up to `seen` of the changes of nodes."""
 
     fitting: list[int]
@@ -66,8 +66,8 @@ class Sizes:
     """
 
     _tree: QueueTree
-    _hear_woken: Callable[[int], None]
-    turns: int = 0
+    _on_wake: Callable[[int], None]
+    activity_version: int = 0
     """How often a size became active, or was not any more, or left a limit."""
     nodes: dict[int, NodeState] = field(default_factory=dict)
     """The cluster's nodes by index, in order of arrival."""
@@ -88,17 +88,17 @@ class Sizes:
     # Sizes found at a limit.
     _at_limit: dict[int, None] = field(default_factory=dict)
     # From free room and barred sizes of all nodes, for each size asked about.
-    _lists: dict[int, _List] = field(default_factory=dict)
+    _lists: dict[int, _FittingList] = field(default_factory=dict)
     # Indexes of nodes with changed room, oldest first.
     _changes: list[int] = field(default_factory=list)
     # By node the last answer of `could_place`, and its version.
-    _answers: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    _could_place: dict[int, tuple[int, bool]] = field(default_factory=dict)
     # How many nodes let a size in; from their labels and taints.
-    _matches: dict[int, int] = field(default_factory=dict)
+    _matching_nodes: dict[int, int] = field(default_factory=dict)
     # Whether a size fits some node when empty; from the nodes' room and labels.
-    _ever: dict[int, bool] = field(default_factory=dict)
+    _fits_ever: dict[int, bool] = field(default_factory=dict)
     # How many tasks of a size all nodes hold when empty; from the same.
-    _most: dict[int, int] = field(default_factory=dict)
+    _most_at_once: dict[int, int] = field(default_factory=dict)
 
     # -- the sizes ------------------------------------------------------------------------------
 
@@ -125,11 +125,11 @@ class Sizes:
         there = self.waiting[size] + by
         self.waiting[size] = there
         if there == 0:
-            self.turns += 1
+            self.activity_version += 1
             self.active.pop(size, None)
         elif size not in self.active:
             self.active[size] = None
-            self._woke(size)
+            self._wake(size)
 
     def bind(self, jobs: Iterable[JobState]) -> None:
         """Take in a changed tree: bind sizes to limits anew, and count waiting tasks by size anew."""
@@ -142,9 +142,9 @@ class Sizes:
         active = [size for size in self.active if self.waiting[size]]
         self.active.clear()
         self.active |= dict.fromkeys([*active, *(size for size, count in enumerate(self.waiting) if count)])
-        self.turns += 1
+        self.activity_version += 1
         for size in self.active:
-            self._woke(size)
+            self._wake(size)
 
     def load(self, sizes: Iterable[tuple[Vector, Places, Group | None]], active: Iterable[int]) -> None:
         """Take over sizes as numbers 0, 1, and so on; `bind` then works out the rest."""
@@ -155,9 +155,9 @@ class Sizes:
             self.groups.append(group)
         self.active |= dict.fromkeys(active)
 
-    def _woke(self, size: int) -> None:
-        self.turns += 1
-        self._hear_woken(size)
+    def _wake(self, size: int) -> None:
+        self.activity_version += 1
+        self._on_wake(size)
 
     # -- limits ---------------------------------------------------------------------------------
 
@@ -171,20 +171,20 @@ class Sizes:
                 return False
         return True
 
-    def at_limit(self, job: JobState, stage: StageState) -> Account | None:
+    def blocking_account(self, job: JobState, stage: StageState) -> Account | None:
         """The account with a limit in the way of the stage's next task (all tasks of a gang), or None."""
         bounds = self.bounds.get(stage.size)
         if bounds is None:
             return None
-        count = stage.waiting if job.waits_whole(stage) else 1
+        count = stage.waiting if job.is_waiting_gang(stage) else 1
         return next((account for account in bounds if not account.takes(stage.demand, count)), None)
 
-    def kept_by(self, job: JobState, stage: StageState) -> Account | None:
+    def limiting_account(self, job: JobState, stage: StageState) -> Account | None:
         """The account to name for a stage kept waiting by limits: forever too small accounts before full ones."""
         bounds = self.bounds.get(stage.size, ())
-        count = stage.waiting if job.waits_whole(stage) else 1
+        count = stage.waiting if job.is_waiting_gang(stage) else 1
         never = next((account for account in bounds if account.most_of(stage.demand) < count), None)
-        return never or self.at_limit(job, stage)
+        return never or self.blocking_account(job, stage)
 
     def limits_changed(self) -> None:
         """Wake sizes no longer at a limit."""
@@ -192,11 +192,11 @@ class Sizes:
             if self.admits(size):
                 del self._at_limit[size]
                 if size in self.active:
-                    self._woke(size)
+                    self._wake(size)
 
     # -- nodes ----------------------------------------------------------------------------------
 
-    def bar(self, node: NodeState) -> None:
+    def find_barred(self, node: NodeState) -> None:
         """Note the known sizes kept away by the node's labels and taints."""
         spec = node.spec
         bars = (places.bars(spec.id, spec.labels, spec.taints) for places in self.places)
@@ -213,10 +213,10 @@ class Sizes:
 
     def cluster_changed(self) -> None:
         """A node came, left, or is of another kind now."""
-        self._ever.clear()
-        self._most.clear()
-        self._matches.clear()
-        self._answers.clear()
+        self._fits_ever.clear()
+        self._most_at_once.clear()
+        self._matching_nodes.clear()
+        self._could_place.clear()
 
     # -- room -----------------------------------------------------------------------------------
 
@@ -225,8 +225,8 @@ class Sizes:
         # Asked at every beat, so the two cheap ways out come first.
         if not self.active or node.draining:
             return False
-        asked = node.version + self.turns  # both only grow: with the same sum nothing has changed
-        known, answer = self._answers.get(node.index, _UNKNOWN)
+        asked = node.version + self.activity_version  # both only grow: with the same sum nothing has changed
+        known, answer = self._could_place.get(node.index, _UNKNOWN)
         if known == asked:
             return answer
         free, demands, barred, bounds = node.free, self.demands, node.barred, self.bounds
@@ -237,7 +237,7 @@ class Sizes:
         else:
             answer = False
         # A limit may stop a size at any time, without a word: with limits a yes is not remembered.
-        self._answers[node.index] = (asked, answer) if not (answer and bounds) else _UNKNOWN
+        self._could_place[node.index] = (asked, answer) if not (answer and bounds) else _UNKNOWN
         return answer
 
     def has_room(self) -> bool:
@@ -261,40 +261,42 @@ class Sizes:
         """
         left = stage.waiting
         for node in self.fitting(stage.size) if nodes is None else nodes:
-            left -= node.room_for(stage)
+            left -= node.fit_count(stage)
             if left <= 0:
                 return True
         return False
 
     def fits_ever(self, size: int) -> bool:
         """Whether a task of the size would fit some node when empty."""
-        there = self._ever.get(size)
+        there = self._fits_ever.get(size)
         if there is None:
             demand = self.demands[size]
             there = any(size not in n.barred and fits(demand, n.spec.room) for n in self.nodes.values())
-            self._ever[size] = there
+            self._fits_ever[size] = there
         return there
 
     def can_start(self, job: JobState, stage: StageState) -> bool:
         """Whether the nodes would hold the stage's next task (all tasks of a gang) if nothing else ran there."""
         if not self.fits_ever(stage.size):
             return False
-        return not job.waits_whole(stage) or self.most(stage.size) >= stage.waiting
+        return not job.is_waiting_gang(stage) or self.most_at_once(stage.size) >= stage.waiting
 
-    def most(self, size: int) -> int:
+    def most_at_once(self, size: int) -> int:
         """Number of tasks of the size that fit all open nodes at once when empty."""
-        count = self._most.get(size)
+        count = self._most_at_once.get(size)
         if count is None:
             asked = [(r, wanted) for r, wanted in enumerate(self.demands[size]) if wanted]
             there = (node.spec.room for node in self.nodes.values() if size not in node.barred)
-            count = self._most[size] = sum(max(0, min(room[r] // wanted for r, wanted in asked)) for room in there)
+            count = self._most_at_once[size] = sum(
+                max(0, min(room[r] // wanted for r, wanted in asked)) for room in there
+            )
         return count
 
-    def matches(self, size: int) -> int:
+    def count_matching_nodes(self, size: int) -> int:
         """Number of nodes open to the size by labels and taints, whatever their room."""
-        count = self._matches.get(size)
+        count = self._matching_nodes.get(size)
         if count is None:
-            count = self._matches[size] = sum(1 for node in self.nodes.values() if size not in node.barred)
+            count = self._matching_nodes[size] = sum(1 for node in self.nodes.values() if size not in node.barred)
         return count
 
     def fitting(self, size: int) -> Fitting:
@@ -305,19 +307,19 @@ class Sizes:
         changes = len(self._changes)
         # With more changes than nodes, asking every node is cheaper than catching up.
         if there is None or changes - there.seen > len(self.nodes):
-            there = self._lists[size] = _List(self._look_around(size), changes)
+            there = self._lists[size] = _FittingList(self._ask_every_node(size), changes)
         elif there.seen < changes:
             self._catch_up(there, size)
         return Fitting(there.fitting, self.nodes)
 
-    def _look_around(self, size: int) -> list[int]:
+    def _ask_every_node(self, size: int) -> list[int]:
         """Ask every node."""
         return [node.index for node in self.nodes.values() if self._fits(node, size)]
 
     def _fits(self, node: NodeState, size: int) -> bool:
         return not node.draining and size not in node.barred and fits(self.demands[size], node.free)
 
-    def _catch_up(self, there: _List, size: int) -> None:
+    def _catch_up(self, there: _FittingList, size: int) -> None:
         fitting = there.fitting
         # Each changed node once: a beat may start dozens of tasks on the same node.
         for index in set(self._changes[there.seen :]):
@@ -335,7 +337,7 @@ class Sizes:
     def validate(self) -> None:
         """Make every list and every answer anew; raises AssertionError with the size or node of a mistake."""
         for size in list(self._lists):
-            there = self._look_around(size) if self.admits(size) else []
+            there = self._ask_every_node(size) if self.admits(size) else []
             assert [n.index for n in self.fitting(size)] == there, f"nodes that fit {self.demands[size]}"
         for node in self.nodes.values():
             some = any(self._fits(node, size) and self.admits(size) for size in self.active)

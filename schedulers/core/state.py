@@ -191,7 +191,7 @@ class ClusterState:
         rooms = self.jobs, self.nodes, self.containers, self.sizes, self.journal, self.counts
         self.reservations = Reservations(after, *rooms, estimate=estimate, one_node=one_node)
         self._containers.reservations = self.reservations
-        self._obeys[Reserve] = self.reservations.make
+        self._obeys[Reserve] = self.reservations.reserve
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -210,9 +210,9 @@ class ClusterState:
         """Rates of data between nodes; None: data takes no time."""
         return self.work.links
 
-    def story(self, container: int) -> str:
-        """A container's story, for messages."""
-        return self._containers.story(container)
+    def describe_container(self, container: int) -> str:
+        """A description of a container, for messages."""
+        return self._containers.describe(container)
 
     def spare(self) -> list[int]:
         """Resources held by nobody, over all nodes."""
@@ -242,7 +242,7 @@ class ClusterState:
         why = handler(event) if handler is not None else None
         # After the fact, because a reservation may end by it.
         if self.reservations is not None:
-            self.reservations.look(event.at, of_nodes=type(event) in _OF_NODES)
+            self.reservations.update(event.at, of_nodes=type(event) in _OF_NODES)
         return why
 
     def _queue_changed(self, event: QueueChanged) -> str | None:
@@ -303,7 +303,7 @@ class ClusterState:
         if container.pilot:
             job.pilots_left -= 1
         if stage.outputs is not None:
-            stage.made(event.task, container.node, container.over(runtime, now))
+            stage.add_output(event.task, container.node, container.ended_at(runtime, now))
         job.started_sum += now - container.started
         task, attempt = stage.first_task()
         container.pilot = self.work.launch(job, stage, task)

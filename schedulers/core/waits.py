@@ -24,21 +24,21 @@ class Waits:
     after: ms without room until a stage is due. journal: jobs with possibly changed open stages.
     """
 
-    __slots__ = ("_changes", "_jobs", "_open", "after", "by_class", "classes", "served", "since")
+    __slots__ = ("_changes", "_jobs", "_open", "after", "by_class", "class_by_stage", "last_start", "since")
 
     def __init__(self, after: int, jobs: Mapping[str, JobState], journal: Journal) -> None:
         self.after, self._jobs, self._changes = after, jobs, journal.orders.cursor()
         self.since: dict[Key, int] = {}
         """When each open stage opened, or last started a task; the earliest in front."""
-        self.classes: dict[Key, Class] = {}
+        self.class_by_stage: dict[Key, Class] = {}
         """The size waited for by each stage of `since`, as of the start of its wait."""
         self.by_class: dict[Class, dict[Key, None]] = {}
         """The stages of `since`, the earliest in front."""
-        self.served: dict[int, int] = {}
+        self.last_start: dict[int, int] = {}
         """By size the time of the last start without a reservation; sizes without such a start are left out."""
         self._open: dict[str, tuple[int, ...]] = {}  # the stages of `since`, by job
 
-    def look(self, now: int) -> None:
+    def update(self, now: int) -> None:
         """Some stages may have opened since the last look, and some may be open no more."""
         # Only changed jobs: a look at all open stages after each fact would be quadratic.
         for name in self._changes.read():
@@ -66,12 +66,12 @@ class Waits:
 
     def _begin(self, key: Key, now: int) -> None:
         self.since[key] = now
-        mine = self.classes[key] = self.class_of(key)
+        mine = self.class_by_stage[key] = self.class_of(key)
         self.by_class.setdefault(mine, {})[key] = None
 
     def _forget(self, key: Key) -> None:
         if self.since.pop(key, None) is not None:
-            mine = self.classes.pop(key)
+            mine = self.class_by_stage.pop(key)
             del self.by_class[mine][key]
             if not self.by_class[mine]:
                 del self.by_class[mine]
@@ -85,14 +85,14 @@ class Waits:
                 break
             yield key
 
-    def due(self, each: Class) -> int:
+    def due_at(self, each: Class) -> int:
         """Time at which the first of a class is due; for a gang, whatever starts of single tasks of its size."""
         size, gang = each
         # Dicts keep the order of entry, so the first key has the earliest beginning.
         since = self.since[next(iter(self.by_class[each]))]
-        return self.after + (since if gang else max(since, self.served.get(size, since)))
+        return self.after + (since if gang else max(since, self.last_start.get(size, since)))
 
-    def due_after(self, each: Class, now: int) -> int | None:
+    def next_due_at(self, each: Class, now: int) -> int | None:
         """Time after now at which another stage of the class has waited for `after`; None: all have."""
         due = None
         # From the latest backwards: the walk ends at the first stage already due.
@@ -105,13 +105,13 @@ class Waits:
     # -- memory ---------------------------------------------------------------------------------
 
     def dump(self, now: int) -> tuple[list[tuple[str, int, int]], list[tuple[int, int]]]:
-        """The data of `since` and `served`, as plain data."""
-        served = [(size, at) for size, at in self.served.items() if at + self.after > now]
+        """The data of `since` and `last_start`, as plain data."""
+        served = [(size, at) for size, at in self.last_start.items() if at + self.after > now]
         return [(*key, at) for key, at in self.since.items()], served
 
     def load(self, since: Iterable[tuple[str, int, int]], served: Iterable[tuple[int, int]]) -> None:
         """Take over the data of `dump`."""
-        self.served.update(served)
+        self.last_start.update(served)
         for name, index, at in since:
             self._begin((name, index), at)
             self._open[name] = (*self._open.get(name, ()), index)

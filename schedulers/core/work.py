@@ -38,11 +38,11 @@ class Work:
         "_width",
         "admission",
         "counts",
-        "doubt",
         "finished",
         "jobs",
         "links",
         "parted",
+        "recheck_reason",
         "sizes",
         "touch",
         "tree",
@@ -53,7 +53,7 @@ class Work:
         self, width: int, admission: Admission, sizes: Sizes, tree: QueueTree, journal: Journal, counts: Counts
     ) -> None:
         self._width, self.admission, self.sizes, self.tree = width, admission, sizes, tree
-        self.touch, self.doubt, self.counts = journal.orders.note, journal.reasons.note, counts
+        self.touch, self.recheck_reason, self.counts = journal.orders.note, journal.reasons.note, counts
         self.jobs: dict[str, JobState] = {}
         """Live jobs by id, in order of submission."""
         self.waiting: dict[str, JobState] = {}
@@ -94,7 +94,7 @@ class Work:
         counts.next_job += 1
         self.jobs[spec.id] = job
         self.touch(spec.id)
-        self.doubt(spec.id)
+        self.recheck_reason(spec.id)
         if self.admission.may_enter(job):
             self._admit(job)
         else:
@@ -198,7 +198,7 @@ class Work:
             stage = job.stages[index]
             if not 0 <= task < stage.tasks or task in stage.taken:
                 raise InvalidTransition(f"job {job.id}: no task {task} in stage {index} to be a pilot")
-            stage.set_apart(task)
+            stage.make_pilot(task)
         for stage in job.stages:
             stage.skip_taken()
         job.plan, job.pilots_left = event.plan, len(event.plan.pilots)
@@ -233,7 +233,7 @@ class Work:
             if stage.is_open and stage.waiting:
                 self._open(job, stage)
         self.touch(job.id)
-        self.doubt(job.id)
+        self.recheck_reason(job.id)
         self.counts.version += 1
         return None
 
@@ -251,7 +251,7 @@ class Work:
         if stage.index in job.open:
             self._close(job, stage)
         self.touch(job.id)
-        self.doubt(job.id)
+        self.recheck_reason(job.id)
         self.counts.version += 1
         return None
 
@@ -263,7 +263,7 @@ class Work:
         job.waiting += stage.waiting
         self.waiting[job.id] = job
         self.touch(job.id)
-        self.doubt(job.id)
+        self.recheck_reason(job.id)
         self.sizes.count(stage.size, stage.waiting)
 
     def _close(self, job: JobState, stage: StageState) -> None:
@@ -277,7 +277,7 @@ class Work:
         for child in job.children[stage.index]:
             below = job.stages[child]
             below.parents_left -= 1
-            self.doubt(job.spec.id)
+            self.recheck_reason(job.spec.id)
             if below.is_open and not job.cancelled:
                 self._open(job, below)
 
@@ -299,7 +299,7 @@ class Work:
         sizes.waiting[size] -= 1
         if not sizes.waiting[size]:
             del sizes.active[size]
-            sizes.turns += 1
+            sizes.activity_version += 1
         # Right away: policies walk through `open` and would suggest tasks of an empty stage.
         if not stage.waiting:
             job.open.remove(stage.index)
@@ -343,7 +343,7 @@ class Work:
         if job.cancelled:
             self._forget_if_over(job)
             return
-        self.doubt(job.id)
+        self.recheck_reason(job.id)
         if not stage.is_open:
             return
         if stage.index not in job.open:

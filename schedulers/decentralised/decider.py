@@ -31,7 +31,6 @@ from schedulers.core.reasons import Reason, sentence
 from schedulers.core.resources import Resources, fits
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import ClusterState, JobState, StageState
-from schedulers.decentralised.finding import Allowed, LateBinding, Loads
 from schedulers.decentralised.messages import (
     AnyMessage,
     Cancellation,
@@ -43,15 +42,16 @@ from schedulers.decentralised.messages import (
     Probe,
     TaskRequest,
 )
-from schedulers.decentralised.queues import QUEUES, RESERVED, Queue, QueueItem
-from schedulers.decentralised.sampling import Sampling, probes
+from schedulers.decentralised.queues import PROBE, QUEUES, Queue, QueueItem
+from schedulers.decentralised.sampling import Sampling, count_probes
 from schedulers.decentralised.settings import Probing
+from schedulers.decentralised.worker_search import Allowed, LateBinding, LoadAnswers
 
 
 class Worker:
     """A node with slots, and a queue of entries waiting for a slot.
 
-    free: slots without a running task and without a requested task. asking: reservations with an open request for a
+    free: slots without a running task and without a requested task. asking: probes with an open request for a
     task; each keeps a slot.
     """
 
@@ -94,21 +94,21 @@ class Decentraliser:
         self.holds = Holds(self.state, config.offers, lambda job: None, lambda job, stages: Reason.AT_WORKERS)
         self._sampling = sampling if sampling is not None else Sampling(config.seed)
         self._workers: dict[str, Worker] = {}
-        self._finding: dict[tuple[str, int], Loads | LateBinding] = {}
+        self._searches: dict[tuple[str, int], LoadAnswers | LateBinding] = {}
         self._eligible: dict[int, list[str]] = {}
         self.tallies = [Tally() for _ in range(self._settings.schedulers)]
         """Load of each scheduler."""
         self.requests = self.no_tasks = 0
         """Requests for a task at a scheduler, and the number of requests in vain."""
         self.cancelled = 0
-        """Reservations taken out of queues."""
-        self.decided = 0
+        """Probes taken out of queues."""
+        self.decision_count = 0
         """Tasks started so far."""
         self._hears: dict[type[Message], Callable[[Any, list[Decision]], None]] = {
             Probe: self._probed,
             Load: self._load,
-            LateBindingProbe: self._reserved,
-            TaskRequest: self._requested,
+            LateBindingProbe: self._queue_probes,
+            TaskRequest: self._task_requested,
             Launch: self._launched,
             NoTask: self._no_task,
             Cancellation: self._cancelled,
@@ -136,14 +136,14 @@ class Decentraliser:
         elif ended is not None:
             self._slot_freed(self._workers[ended.node], decisions)
         elif kind is not ContainerStarted:
-            self._look_into(event, decisions)
-        if self.holds.doubted.at < len(self.holds.doubted.entries):
+            self._follow_up(event, decisions)
+        if self.holds.to_check.at < len(self.holds.to_check.entries):
             self.holds.report(decisions)
         if self._log is not None:
             self._log.add(event, decisions)
         return decisions
 
-    def _look_into(self, event: Event, decisions: list[Decision]) -> None:
+    def _follow_up(self, event: Event, decisions: list[Decision]) -> None:
         """Decide after a fact about nodes and jobs."""
         if isinstance(event, NodeAdded):
             node = event.node
@@ -154,10 +154,10 @@ class Decentraliser:
         elif isinstance(event, JobChanged):
             job = self.state.jobs[event.job]
             for index in event.asked:
-                self._find(job, job.stages[index], decisions)
+                self._search_workers(job, job.stages[index], decisions)
         elif isinstance(event, JobCancelled):
-            for name, index in [each for each in self._finding if each[0] == event.job]:
-                del self._finding[name, index]
+            for name, index in [each for each in self._searches if each[0] == event.job]:
+                del self._searches[name, index]
             for worker in self._workers.values():
                 worker.queue.cancel(event.job)
 
@@ -171,7 +171,7 @@ class Decentraliser:
     # -- why not --------------------------------------------------------------------------------
 
     def explain(self, job: str) -> Explanation:
-        """The full record of why a live job waits: where its reservations and tasks are, instead of the room left.
+        """The full record of why a live job waits: where its probes and tasks are, instead of the room left.
 
         Raises KeyError if the job is not live.
         """
@@ -179,7 +179,7 @@ class Decentraliser:
         all_reasons = in_order(*reasons_of_state(there, self.state, self.config.offers))
         found = [each for each in all_reasons if each.reason not in _OF_ROOM]
         if self.reason(there) is Reason.AT_WORKERS:
-            data = {"stage": there.spec.stages[there.open[0]].name, "where": self._where(there)}
+            data = {"stage": there.spec.stages[there.open[0]].name, "where": self._describe_queues(there)}
             found.insert(0, WaitReason(Reason.AT_WORKERS, data, sentence(Reason.AT_WORKERS, data)))
         return explained(there, self.state, tuple(found))
 
@@ -187,7 +187,7 @@ class Decentraliser:
         """See Holds.reason."""
         return self.holds.reason(job)
 
-    def _where(self, job: JobState) -> str:
+    def _describe_queues(self, job: JobState) -> str:
         """The whereabouts of a job's waiting entries, in words."""
         before: list[int] = []
         for worker in self._workers.values():
@@ -210,7 +210,7 @@ class Decentraliser:
             ]
         return found
 
-    def _find(self, job: JobState, stage: StageState, decisions: list[Decision]) -> None:
+    def _search_workers(self, job: JobState, stage: StageState, decisions: list[Decision]) -> None:
         """Tasks of a stage may run: the job's scheduler looks for workers."""
         eligible = self.eligible(stage)
         if not eligible:
@@ -223,16 +223,16 @@ class Decentraliser:
             for task, (worker,) in enumerate(self._sampling.apart(name, index, own, 1)):
                 self._send(Launch(name, index, scheduler, worker, task), decisions)
         elif method == "per_task":
-            asked = self._sampling.apart(name, index, own, probes(ratio, 1))
-            self._finding[name, index] = Loads(stage.tasks, {task: len(each) for task, each in enumerate(asked)})
+            asked = self._sampling.apart(name, index, own, count_probes(ratio, 1))
+            self._searches[name, index] = LoadAnswers(stage.tasks, {task: len(each) for task, each in enumerate(asked)})
             for task, each in enumerate(asked):
                 self._send(Probe(name, index, scheduler, tuple(each), task), decisions, len(each))
         elif method == "batch":
             together = self._sampling.together(name, index, stage.tasks, eligible, ratio)
-            self._finding[name, index] = Loads(stage.tasks, {-1: len(together)})
+            self._searches[name, index] = LoadAnswers(stage.tasks, {-1: len(together)})
             self._send(Probe(name, index, scheduler, tuple(together)), decisions, len(together))
         else:
-            self._reserve(job, stage, eligible, allowed, decisions)
+            self._send_late_probes(job, stage, eligible, allowed, decisions)
 
     def _allowed(self, job: JobState, stage: StageState) -> list[Allowed]:
         """Allowed workers of each task, if any task is bound to the workers with its input."""
@@ -243,35 +243,35 @@ class Decentraliser:
         bound = [[host for host in spec.hosts_of(task) if host in eligible] for task in range(stage.tasks)]
         return [hosts or None for hosts in bound]
 
-    def _reserve(
+    def _send_late_probes(
         self, job: JobState, stage: StageState, eligible: list[str], allowed: list[Allowed], decisions: list[Decision]
     ) -> None:
-        """Late binding: reservations for bound tasks are made task by task, for other tasks together."""
+        """Late binding: probes for bound tasks are sent task by task, for other tasks together."""
         name, index, settings = job.id, stage.index, self._settings
         probed: list[Sequence[str]] = []
         if allowed:
             own = [each or () for each in allowed]
-            probed = list(self._sampling.apart(name, index, own, probes(settings.constrained_probe_ratio, 1)))
+            probed = list(self._sampling.apart(name, index, own, count_probes(settings.constrained_probe_ratio, 1)))
         free = sum(each is None for each in allowed) if allowed else stage.tasks
         workers = [worker for each in probed for worker in each]
         if free:
             workers += self._sampling.together(name, index, free, eligible, settings.probe_ratio)
-        self._finding[name, index] = LateBinding(stage.tasks, workers, allowed, probed)
+        self._searches[name, index] = LateBinding(stage.tasks, workers, allowed, probed)
         self._send(LateBindingProbe(name, index, self._scheduler_of(job), tuple(workers)), decisions, len(workers))
 
     def _load(self, message: Load, decisions: list[Decision]) -> None:
-        finding = self._finding.get((message.job, message.stage))
-        if not isinstance(finding, Loads):  # the job was cancelled
+        finding = self._searches.get((message.job, message.stage))
+        if not isinstance(finding, LoadAnswers):  # the job was cancelled
             return
         for task, worker in finding.answer(message.task, message.worker, message.load):
             self._send(Launch(message.job, message.stage, message.scheduler, worker, task), decisions)
         if finding.over:
-            del self._finding[message.job, message.stage]
+            del self._searches[message.job, message.stage]
 
-    def _requested(self, message: TaskRequest, decisions: list[Decision]) -> None:
+    def _task_requested(self, message: TaskRequest, decisions: list[Decision]) -> None:
         self.requests += 1
         job, stage, scheduler, worker = message.job, message.stage, message.scheduler, message.worker
-        finding = self._finding.get((job, stage))
+        finding = self._searches.get((job, stage))
         task = finding.hand_out(worker) if isinstance(finding, LateBinding) else None
         if task is None:
             self.no_tasks += 1
@@ -280,9 +280,9 @@ class Decentraliser:
         self._send(Launch(job, stage, scheduler, worker, task, kept=True), decisions)
         assert isinstance(finding, LateBinding)
         if finding.over:
-            del self._finding[job, stage]
-            if self._settings.cancellation and finding.reserved:
-                workers = tuple(finding.reserved)
+            del self._searches[job, stage]
+            if self._settings.cancellation and finding.probed:
+                workers = tuple(finding.probed)
                 self._send(Cancellation(job, stage, scheduler, workers), decisions, len(workers))
 
     # -- a worker -------------------------------------------------------------------------------
@@ -293,9 +293,9 @@ class Decentraliser:
             self._begin(worker, entry, decisions)
 
     def _begin(self, worker: Worker, entry: QueueItem, decisions: list[Decision]) -> None:
-        """A free slot takes an entry: a task starts; for a reservation a task is requested."""
+        """A free slot takes an entry: a task starts; for a probe a task is requested."""
         worker.free -= 1
-        if entry.task == RESERVED:
+        if entry.task == PROBE:
             worker.asking.append(entry)
             self._send(TaskRequest(entry.job, entry.stage, entry.scheduler, worker.name), decisions)
         else:
@@ -307,7 +307,7 @@ class Decentraliser:
         place = Place(state.next_container, worker.name, job, stage, task, attempt)
         state.apply(place)
         decisions.append(place)
-        self.decided += 1
+        self.decision_count += 1
 
     def _group(self, job: str) -> str | int:
         """The group of a job's entries at a worker."""
@@ -326,7 +326,7 @@ class Decentraliser:
             load = worker.slots - worker.free + len(worker.queue)
             self._send(Load(job, stage, scheduler, name, load, task), decisions)
 
-    def _reserved(self, message: LateBindingProbe, decisions: list[Decision]) -> None:
+    def _queue_probes(self, message: LateBindingProbe, decisions: list[Decision]) -> None:
         if message.job not in self.state.jobs:
             return
         entry = QueueItem(self._group(message.job), message.job, message.stage, message.scheduler)

@@ -33,7 +33,7 @@ class Load(Message, frozen=True, tag="Load"):
 
 
 class LateBindingProbe(Message, frozen=True, tag="Reservation"):
-    """To workers: a probe of late binding. Queue a reservation; at its turn, with a slot free, request a task."""
+    """To workers: a probe of late binding. Queue the probe; at its turn, with a slot free, request a task."""
 
     workers: tuple[str, ...]
 
@@ -59,7 +59,7 @@ class NoTask(Message, frozen=True, tag="NoTask"):
 
 
 class Cancellation(Message, frozen=True, tag="Cancellation"):
-    """To workers: forget the stage's reservations still in the queue."""
+    """To workers: forget the stage's probes still in the queue."""
 
     workers: tuple[str, ...]
 

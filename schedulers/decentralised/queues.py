@@ -9,18 +9,18 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-#: No task: an entry without one is a reservation.
-RESERVED: Final = -1
+#: No task: an entry without one is a probe.
+PROBE: Final = -1
 
 
 class QueueItem(NamedTuple):
-    """An entry at a worker: a task, or a reservation of a job's scheduler. group: user, or rank (smallest first)."""
+    """An entry at a worker: a task, or a probe of a job's scheduler. group: user, or rank (smallest first)."""
 
     group: str | int
     job: str
     stage: int
     scheduler: int = 0
-    task: int = RESERVED
+    task: int = PROBE
 
 
 class FifoQueue(deque[QueueItem]):
@@ -35,7 +35,7 @@ class FifoQueue(deque[QueueItem]):
         return self.popleft() if self else None
 
     def take_after(self, entry: QueueItem) -> QueueItem | None:
-        """Take the next entry after a reservation in vain."""
+        """Take the next entry after a probe in vain."""
         return self.take()
 
     def cancel(self, job: str, stage: int | None = None) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from schedulers.core import keyed
 
 
-def probes(ratio: float, tasks: int) -> int:
+def count_probes(ratio: float, tasks: int) -> int:
     """ceil(ratio x tasks) of the numbers as they are written: 1.1 x 50 is 55, and not a little more."""
     return ceil(Fraction(Decimal(str(ratio))) * tasks)
 
@@ -34,7 +34,7 @@ class Sampling:
 
     def together(self, job: str, stage: int, tasks: int, eligible: Sequence[str], ratio: float) -> list[str]:
         """Workers to ask for so many tasks of a stage together, distinct where there are enough."""
-        number = probes(ratio, tasks)
+        number = count_probes(ratio, tasks)
         draw = keyed.generator(self._seed, "probes", job, stage)
         return spread(_distinct(draw, eligible, number), number)
 

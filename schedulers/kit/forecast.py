@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from schedulers.core.model import Edge
     from schedulers.core.policy import ClusterView
     from schedulers.core.resources import Vector
-    from schedulers.kit.lines import Turn
+    from schedulers.kit.node_queues import QueuedTask
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 #: By (node, is gone): the distinct rates from the node, and the index among them for each target node.
@@ -35,7 +35,7 @@ class InputTimes:
     """
 
     def __init__(self, floor: float, nodes: int, rows: dict[tuple[int, int], int], arrive: Floats) -> None:
-        self.floor, self.rows, self._arrive = floor, rows, arrive
+        self.floor, self.rows, self._arrivals = floor, rows, arrive
         self._keys = list(rows)
         self._columns = np.arange(nodes)
         self.all = np.full(nodes, floor)
@@ -44,19 +44,19 @@ class InputTimes:
         if rows:
             np.maximum(self.all, arrive.max(axis=0), out=self.all)
 
-    def sooner(self, stage: int, task: int, arrive: Floats) -> None:
+    def add_run(self, stage: int, task: int, arrive: Floats) -> None:
         """Take in another run of a parent's task: its output is there at `arrive`, at the latest."""
-        row = self._arrive[self.rows[stage, task]]
+        row = self._arrivals[self.rows[stage, task]]
         np.minimum(row, arrive, out=row)
-        self.all = np.maximum(self.floor, self._arrive.max(axis=0))
+        self.all = np.maximum(self.floor, self._arrivals.max(axis=0))
         self._last = None
 
     @property
     def last(self) -> tuple[npt.NDArray[np.intp], Floats]:
         """[nodes]: the row to arrive last (the lowest of equals), and the arrival of all other rows."""
         if self._last is None:
-            rows = self._arrive.argmax(axis=0)
-            others = self._arrive.copy()
+            rows = self._arrivals.argmax(axis=0)
+            others = self._arrivals.copy()
             others[rows, self._columns] = self.floor
             self._last = rows, np.maximum(self.floor, others.max(axis=0))
         return self._last
@@ -67,17 +67,17 @@ class InputTimes:
 
 
 class Forecast:
-    """Made for a round of assignments, from the state and the turns; columns stand for nodes in order of arrival.
+    """Made for a round of assignments, from the state and the node queues; columns stand for nodes in order of arrival.
 
     A container running longer than expected is expected to run on for as long again as its delay. rates: kept by the
     owner of forecasts, for the next forecast as long as nodes and links are the same. containers: initial containers,
-    all by default; `meet` adds further containers.
+    all by default; `add_containers` adds further containers.
     """
 
     def __init__(
         self,
         view: ClusterView,
-        turns: Iterable[Turn],
+        entries: Iterable[QueuedTask],
         rates: Rates,
         containers: Iterable[ContainerState] | None = None,
     ) -> None:
@@ -88,7 +88,7 @@ class Forecast:
         self.column = {node.id: column for column, node in enumerate(self.nodes)}
         self._rooms = [empty(node) for node in self.nodes]
         #: Per node the changes of held room: (time, 0 for an end or 1 for a start, demand), in order.
-        self._held: list[list[tuple[float, int, Vector]]] = [[] for _ in self.nodes]
+        self._room_changes: list[list[tuple[float, int, Vector]]] = [[] for _ in self.nodes]
         self._free: dict[int, Floats] = {}
         self._times: dict[tuple[str, int], Floats] = {}
         self._runs: dict[tuple[str, int], dict[int, list[tuple[str, float]]]] = {}
@@ -96,29 +96,29 @@ class Forecast:
         self._closed: set[int] = set()
         self._speeds = np.array([node.spec.speed for node in self.nodes])
         self._rates = rates
-        self._moves: dict[tuple[int, int, str], Floats] = {}
-        self._met: set[int] = set()
-        self.meet(view.containers.values() if containers is None else containers)
-        for turn in turns:
-            self.expect(view.jobs[turn.job], turn)
+        self._transfers: dict[tuple[int, int, str], Floats] = {}
+        self._added: set[int] = set()
+        self.add_containers(view.containers.values() if containers is None else containers)
+        for entry in entries:
+            self.add_last(view.jobs[entry.job], entry)
 
     # -- what is there ----------------------------------------------------------------------------
 
-    def meet(self, containers: Iterable[ContainerState]) -> None:
+    def add_containers(self, containers: Iterable[ContainerState]) -> None:
         """Take the containers' room until their expected end; containers taken in before stay as they are."""
         for container in containers:
-            if container.id not in self._met:
-                self._met.add(container.id)
-                self._meet(container)
+            if container.id not in self._added:
+                self._added.add(container.id)
+                self._add_container(container)
 
-    def _meet(self, container: ContainerState) -> None:
+    def _add_container(self, container: ContainerState) -> None:
         """Take a container's room until its expected end."""
         job, column = self._view.jobs.get(container.job), self.column.get(container.node)
         end = self.end_of(container)
         if column is not None:
-            self._hold(column, self.now, end, self._view.demand(container.size))
+            self._take_room(column, self.now, end, self._view.demand(container.size))
         if job is not None and container.stage >= 0:
-            self._note(job, container.stage, container.task, container.node, end)
+            self._add_run(job, container.stage, container.task, container.node, end)
 
     def end_of(self, container: ContainerState) -> float:
         """When a container is expected to end."""
@@ -132,33 +132,33 @@ class Forecast:
             return end if end >= self.now else 2 * self.now - end
         return max(self.now, float(self.inputs(job, stage).all[column])) + lasts
 
-    def expect(self, job: JobState, turn: Turn) -> None:
-        """Place a turn behind everything present, and set its start and end."""
-        stage, column = job.stages[turn.stage], self.column[turn.node]
+    def add_last(self, job: JobState, entry: QueuedTask) -> None:
+        """Place a queued task behind everything present, and set its start and end."""
+        stage, column = job.stages[entry.stage], self.column[entry.node]
         start = max(float(self.free(stage)[column]), float(self.inputs(job, stage).all[column]))
-        turn.start, turn.end = start, start + float(self.times(job, stage)[column])
-        self.add(job, turn)
+        entry.start, entry.end = start, start + float(self.times(job, stage)[column])
+        self.add(job, entry)
 
-    def add(self, job: JobState, turn: Turn) -> None:
+    def add(self, job: JobState, entry: QueuedTask) -> None:
         """Take in a task to run on a node from `start` to `end`, behind everything present."""
-        column = self.column[turn.node]
-        self._hold(column, turn.start, turn.end, job.stages[turn.stage].demand)
+        column = self.column[entry.node]
+        self._take_room(column, entry.start, entry.end, job.stages[entry.stage].demand)
         for size, free in self._free.items():
             free[column] = self._free_on(column, size)
-        self._note(job, turn.stage, turn.task, turn.node, turn.end)
+        self._add_run(job, entry.stage, entry.task, entry.node, entry.end)
 
-    def _hold(self, column: int, start: float, end: float, demand: Vector) -> None:
-        insort(self._held[column], (start, 1, demand))
-        insort(self._held[column], (end, 0, demand))
+    def _take_room(self, column: int, start: float, end: float, demand: Vector) -> None:
+        insort(self._room_changes[column], (start, 1, demand))
+        insort(self._room_changes[column], (end, 0, demand))
 
-    def _note(self, job: JobState, stage: int, task: int, node: str, end: float) -> None:
+    def _add_run(self, job: JobState, stage: int, task: int, node: str, end: float) -> None:
         self._runs.setdefault((job.id, stage), {}).setdefault(task, []).append((node, end))
         for child in job.children[stage]:
             inputs = self._inputs.get((job.id, child))
             if inputs is not None and (stage, task) in inputs.rows:
                 data = next(edge.data for edge in job.spec.stages[child].edges if edge.parent == stage)
                 parts = job.stages[stage].tasks * job.stages[child].tasks
-                inputs.sooner(stage, task, end + self._moved(data, parts, node))
+                inputs.add_run(stage, task, end + self._transfer_ms(data, parts, node))
 
     def runs(self, job: JobState, stage: int, task: int) -> list[tuple[str, float]]:
         """Nodes of past, present and planned runs of a task, with the ends."""
@@ -173,7 +173,7 @@ class Forecast:
         known = self._times.get((job.id, stage.index))
         if known is None:
             view, usual = self._view, self._view.task_ms(job.id, stage.index)
-            if usual is not None and view.is_told_by_node(job.id, stage.index):
+            if usual is not None and view.has_times_by_node(job.id, stage.index):
                 told = (view.task_ms_on(job.id, stage.index, node) for node in self.nodes)
                 known = np.array([usual if ms is None else ms for ms in told], dtype=np.float64)
             else:
@@ -198,7 +198,7 @@ class Forecast:
         left = [there - wanted for there, wanted in zip(self._rooms[column], demand, strict=True)]
         if min(left) < 0 or column in self._closed or size in self.nodes[column].barred:
             return np.inf
-        for at, is_start, held in reversed(self._held[column]):
+        for at, is_start, held in reversed(self._room_changes[column]):
             if is_start:
                 left = [there + taken for there, taken in zip(left, held, strict=True)]
                 continue
@@ -207,7 +207,7 @@ class Forecast:
                 return max(self.now, at)
         return self.now
 
-    def at_once(self, node: str, demand: Vector) -> int:
+    def count_at_once(self, node: str, demand: Vector) -> int:
         """Number of tasks of the demand the node can run at once if nothing else of ours runs there."""
         return times_in(demand, self._rooms[self.column[node]])
 
@@ -221,7 +221,7 @@ class Forecast:
     # -- when data is there -----------------------------------------------------------------------
 
     def inputs(self, job: JobState, stage: StageState) -> InputTimes:
-        """Arrival of the stage's input; its parents are done, or all of their tasks run or have turns."""
+        """Arrival of the stage's input; its parents are done, or all of their tasks run or are in queues."""
         known = self._inputs.get((job.id, stage.index))
         if known is None:
             known = self._inputs[job.id, stage.index] = self._gather(job, stage)
@@ -237,26 +237,26 @@ class Forecast:
                 continue
             for task in sorted({*(parent.outputs or ()), *running}):
                 rows[edge.parent, task] = len(arrive)
-                arrive.append(self._arrive(job, stage, edge, task))
+                arrive.append(self._arrivals(job, stage, edge, task))
         return InputTimes(floor, len(self.nodes), rows, np.array(arrive) if arrive else np.empty((0, len(self.nodes))))
 
     def arrive(self, job: JobState, stage: StageState, parent: int, task: int) -> Floats:
         """[nodes]: arrival of the output of a parent's task for a task of the stage, from the earliest run."""
         edge = next(edge for edge in job.spec.stages[stage.index].edges if edge.parent == parent)
-        return self._arrive(job, stage, edge, task)
+        return self._arrivals(job, stage, edge, task)
 
-    def _arrive(self, job: JobState, stage: StageState, edge: Edge, task: int) -> Floats:
+    def _arrivals(self, job: JobState, stage: StageState, edge: Edge, task: int) -> Floats:
         parts, runs = job.stages[edge.parent].tasks * stage.tasks, self.runs(job, edge.parent, task)
-        found: Floats = np.minimum.reduce([end + self._moved(edge.data, parts, node) for node, end in runs])
+        found: Floats = np.minimum.reduce([end + self._transfer_ms(edge.data, parts, node) for node, end in runs])
         return found
 
-    def _moved(self, data: int, parts: int, source: str) -> Floats:
+    def _transfer_ms(self, data: int, parts: int, source: str) -> Floats:
         """[nodes]: time for one of `parts` equal parts of the data from the source."""
-        known = self._moves.get((data, parts, source))
+        known = self._transfers.get((data, parts, source))
         if known is None:
             rates, which = self._rates_of(source)
             took = np.array([transfer_ms(data, parts, rate) for rate in rates], dtype=np.float64)
-            known = self._moves[data, parts, source] = took[which]
+            known = self._transfers[data, parts, source] = took[which]
         return known
 
     def rates_from(self, source: str) -> Floats:

@@ -172,7 +172,7 @@ class Series:
             return None
         return self._sum or days[0]
 
-    def said(self, pane: Pane) -> tuple[float, float, float, float]:
+    def estimates(self, pane: Pane) -> tuple[float, float, float, float]:
         """The estimate of each of ESTIMATORS; `pane` is the window."""
         recent = sum(self.recent) / len(self.recent)
         return pane.total / pane.hist.total, pane.hist.median(), self.decayed, recent
@@ -180,7 +180,7 @@ class Series:
     def learn(self, ms: float, noise: tuple[float, float], today: int, params: HistoryParams) -> None:
         """Score every estimator on `ms`, then insert `ms`: never the other way round."""
         window = self.window(today - params.window_days)
-        said = self.said(window) if window else None
+        said = self.estimates(window) if window else None
         if not self.days or self.days[-1].day < today:
             if len(self.days) == 1:
                 self._sum = self._add_up(None, self.days[0])
@@ -232,10 +232,10 @@ class ExpertChoice(NamedTuple):
     @property
     def point_ms(self) -> float:
         """The expert's own estimate."""
-        return self.series.said(self.pane)[self.estimator]
+        return self.series.estimates(self.pane)[self.estimator]
 
 
-class Open:
+class OpenJob:
     """A running job: its feature values, and by stage the number, sum and sum of squares of finished run times."""
 
     __slots__ = ("counts", "keys", "squares", "sums")
@@ -260,7 +260,7 @@ class History:
     def __init__(self, params: HistoryParams, *, per_stage: bool = False) -> None:
         self.params, self.per_stage = params, per_stage
         self._series: dict[tuple[str, str, int], Series] = {}
-        self._open: dict[str, Open] = {}
+        self._open: dict[str, OpenJob] = {}
 
     def keys(self, *, app: str, name: str, user: str, request: Vector, submitted: int) -> tuple[Key, ...]:
         """The (feature, value) pairs shared with similar jobs; unknown features are left out."""
@@ -299,7 +299,7 @@ class History:
     def opened(self, job: Job, at: int) -> tuple[Key, ...]:
         """Hear of a new job; returns its keys."""
         keys = self.keys_of(job, at)
-        self._open[job.id] = Open(keys, len(job.stages))
+        self._open[job.id] = OpenJob(keys, len(job.stages))
         return keys
 
     def finished(self, task: FinishedTask, ms: float) -> None:
@@ -311,7 +311,7 @@ class History:
             job.sums[stage] += ms
             job.squares[stage] += ms * ms
 
-    def running(self, job: str) -> Open | None:
+    def running(self, job: str) -> OpenJob | None:
         """Run times so far of a running job, None for any other."""
         return self._open.get(job)
 
@@ -400,7 +400,7 @@ class History:
         self._series = {(f, v, s): Series.load(series, recent) for f, v, s, series in data["series"]}
         self._open = {}
         for job, keys, counts, sums, squares in data["open"]:
-            made = self._open[job] = Open(tuple((f, v) for f, v in keys), len(counts))
+            made = self._open[job] = OpenJob(tuple((f, v) for f, v in keys), len(counts))
             made.counts, made.sums, made.squares = list(counts), list(sums), list(squares)
 
     def _forget(self, first_day: int) -> None:

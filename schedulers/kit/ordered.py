@@ -97,7 +97,7 @@ class Contest(ABC):
 class Sequencing(Policy, OrdersAhead):
     """A policy with an order among stages."""
 
-    turns: Mapping[tuple[str, int], Sized] = MappingProxyType({})
+    queued_tasks: Mapping[tuple[str, int], Sized] = MappingProxyType({})
     """Assigned tasks by job and stage, from the assigning placer."""
 
     @abstractmethod

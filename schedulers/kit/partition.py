@@ -196,7 +196,7 @@ class _Division:
         while got < want:
             there = [c for c in self.free if c.size == stage.size]
             mine = next((c for c in there if c.job == job.id), None)
-            room = 0 if mine else sum(node.room_for(stage) for node in self._nodes(stage))
+            room = 0 if mine else sum(node.fit_count(stage) for node in self._nodes(stage))
             if not (there or room):
                 break
             if mine is not None and ahead:

@@ -61,7 +61,7 @@ class Lengths:
         """Run time of a task on the mean node; 0 without an estimate."""
         assert self._speed is not None
         usual = view.task_ms(job, stage)
-        if usual is None or not view.is_told_by_node(job, stage):
+        if usual is None or not view.has_times_by_node(job, stage):
             return (usual or 0.0) / self._speed
         times = [view.task_ms_on(job, stage, node) or 0.0 for node in _serving(view)]
         return len(times) / sum(1 / ms for ms in times) if all(times) else 0.0
@@ -91,7 +91,7 @@ class Ranked(Ordered, NeedsEstimates):
     """
 
     bundles = True
-    ahead = True
+    order_is_stable = True
     Params = TieParams
     params: TieParams
 

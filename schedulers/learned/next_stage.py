@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class NextStage(Sequencing, NeedsEstimates):
     """Asks `choose` while there are stages to choose from."""
 
-    ahead = True
+    order_is_stable = True
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
@@ -54,7 +54,7 @@ class NextStage(Sequencing, NeedsEstimates):
         fresh = True
         while True:
             if fresh:
-                self.routes.refresh(view, self.turns)
+                self.routes.refresh(view, self.queued_tasks)
             able = {
                 job.id: stages
                 for job in view.waiting.values()
@@ -82,7 +82,7 @@ class _Asked(Contest):
         self._policy, self._view = policy, view
         self._able: dict[str, Sequence[StageState]] = {}
         self._taken: JobState | None = None
-        policy.routes.refresh(view, policy.turns)
+        policy.routes.refresh(view, policy.queued_tasks)
 
     def enter(self, job: JobState, stages: Sequence[StageState]) -> None:
         """See Contest."""
@@ -91,7 +91,7 @@ class _Asked(Contest):
     def take(self) -> tuple[JobState, StageState] | None:
         """See Contest. Tasks of the job taken before have been assigned since, so look at the job again."""
         if self._taken is not None:
-            self._policy.routes.look(self._taken, self._view, self._policy.turns)
+            self._policy.routes.look(self._taken, self._view, self._policy.queued_tasks)
         if not self._able:
             return None
         self._taken, stage = self._policy.next_of(self._able, self._view)

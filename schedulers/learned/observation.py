@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView
     from schedulers.core.state import JobState, NodeState, StageState
     from schedulers.learned.classes import Classes
-    from schedulers.learned.promises import Place, Promises
+    from schedulers.learned.promises import Promises, StageId
 
 _WIDTH: Final = 7  # of NODE_FEATURES
 
@@ -31,18 +31,18 @@ class Source(NamedTuple):
     """Number of executors."""
     sizes: Set[int]
     """Sizes of tasks for which the executors serve."""
-    refused: Set[Place] = frozenset()
+    refused: Set[StageId] = frozenset()
     """Stages that these executors could not serve."""
 
 
-class Sight:
+class JobObservation:
     """One job as the policy sees it."""
 
     def __init__(self, job: JobState) -> None:
         self.job = job
         self.rows: list[int] = []
         """Unfinished stages."""
-        self.left: list[int] = []
+        self.unpromised: list[int] = []
         """By stage, tasks to start without a promised executor."""
         self.executors = 0
         """Executors of the job, with those promised to the job and without those promised away."""
@@ -70,7 +70,7 @@ class Sight:
         """The stages that may be chosen."""
         return map(self.job.stages.__getitem__, compress(self.rows, self.may_start))
 
-    def look(self, view: ClusterView, promised: Mapping[int, int], net: int, versions: count[int]) -> None:
+    def update(self, view: ClusterView, promised: Mapping[int, int], net: int, versions: count[int]) -> None:
         """Look at the job. promised: executors by stage. net: executors promised by other jobs."""
         job = self.job
         states, name = job.stages, job.spec.id
@@ -80,7 +80,7 @@ class Sight:
         if promised:
             for index, executors in promised.items():
                 left[index] = max(0, left[index] - executors)
-        self.left = left
+        self.unpromised = left
         self.executors = held = job.executors + net
         rows: list[int] = []
         flat: list[float] = []
@@ -108,7 +108,7 @@ class Sight:
         self.may_start = np.array(may_start, bool)
         self.sizes = {states[row].size: states[row] for row, may in zip(rows, may_start, strict=True) if may}
         if rows != self.rows:
-            self._cut(rows)
+            self._drop_finished(rows)
         elif flat == self._flat:
             self.amounts = _amount(job.size_ms), self.amounts[1]
             return
@@ -116,7 +116,7 @@ class Sight:
         self.nodes = np.array(flat, np.float32).reshape(-1, _WIDTH)
         self.amounts = _amount(job.size_ms), _amount(1e5 * float(self.nodes[:, 1].sum()))
 
-    def _cut(self, rows: list[int]) -> None:
+    def _drop_finished(self, rows: list[int]) -> None:
         """Cut stages, heights and edges to the unfinished stages."""
         self.rows, self.stages = rows, np.array(rows, np.intp)
         self.heights = self._heights[self.stages]
@@ -144,19 +144,19 @@ class Observation:
 
     def __init__(self, promises: Promises) -> None:
         self._promises = promises
-        self._sights: dict[str, Sight] = {}
+        self._jobs: dict[str, JobObservation] = {}
         self._stale: dict[str, None] = {}
         self._versions = count(1)
-        self.choices: dict[str, Sight] = {}
+        self.choices: dict[str, JobObservation] = {}
         """Jobs with stages that may be chosen, as far as only the jobs are concerned."""
 
-    def note(self, *jobs: str) -> None:
+    def mark_changed(self, *jobs: str) -> None:
         """These jobs have changed; some may be gone."""
         self._stale.update(dict.fromkeys(jobs))
 
-    def sight(self, job: str) -> Sight:
+    def job(self, job: str) -> JobObservation:
         """A live job at the last `refresh`."""
-        return self._sights[job]
+        return self._jobs[job]
 
     def refresh(self, view: ClusterView) -> None:
         """Look at all changed jobs; at all jobs where estimates may change without the job."""
@@ -166,72 +166,82 @@ class Observation:
             job = view.jobs.get(name)
             self.choices.pop(name, None)
             if job is None or job.cancelled or not job.admitted:
-                self._sights.pop(name, None)
+                self._jobs.pop(name, None)
                 continue
-            sight = self._sights.get(name)
-            if sight is None or sight.job is not job:
-                sight = self._sights[name] = Sight(job)
-            sight.look(view, self._promises.to(name), self._promises.net(name), self._versions)
-            if sight.sizes:
-                self.choices[name] = sight
+            observed = self._jobs.get(name)
+            if observed is None or observed.job is not job:
+                observed = self._jobs[name] = JobObservation(job)
+            observed.update(view, self._promises.promised_to(name), self._promises.net_change(name), self._versions)
+            if observed.sizes:
+                self.choices[name] = observed
         self._stale.clear()
 
     def sizes(self, view: ClusterView) -> dict[int, StageState]:
         """The sizes of stages to choose from, each with one stage. Executors of other sizes would be released."""
         active = list(view.active_sizes)
-        found = {size: stage for sight in self.choices.values() for size, stage in sight.sizes.items()}
+        found = {size: stage for observed in self.choices.values() for size, stage in observed.sizes.items()}
         return {size: stage for size, stage in found.items() if not active or size in active}
 
-    def graph(self, view: ClusterView, source: Source, executors: int, offered: Offered | None = None) -> Graph:
+    def graph(self, view: ClusterView, source: Source, executors: int, offered: OfferedClasses | None = None) -> Graph:
         """The graph to choose from for these executors.
 
         executors: number in the whole cluster. offered: the classes of nodes for new executors.
         """
         concerned = {job for job, _ in source.refused}
-        seen = {name: self._sights[name] for name in view.jobs if name in self._sights}
+        seen = {name: self._jobs[name] for name in view.jobs if name in self._jobs}
         features = np.empty((len(seen), len(JOB_FEATURES)), np.float32)
-        features[:, 0] = [sight.executors / 20 for sight in seen.values()]
+        features[:, 0] = [observed.executors / 20 for observed in seen.values()]
         features[:, 1] = [2.0 if name == source.job else -2.0 for name in seen]
         features[:, 2], features[:, 3] = source.free / 20, executors / 50
-        features[:, 4:] = [sight.amounts for sight in seen.values()]
+        features[:, 4:] = [observed.amounts for observed in seen.values()]
         blocks = []
-        for (name, sight), own in zip(seen.items(), features, strict=True):
+        for (name, observed), own in zip(seen.items(), features, strict=True):
             # Its own executors count as given away.
-            least = max(1, sight.executors + 1 - (source.free if name == source.job else 0))
-            valid = sight.may_start
-            if sight.sizes:
+            least = max(1, observed.executors + 1 - (source.free if name == source.job else 0))
+            valid = observed.may_start
+            if observed.sizes:
                 if least > executors:
                     valid = np.zeros(len(valid), bool)
-                elif name in concerned or sight.has_gangs or not sight.sizes.keys() <= source.sizes:
-                    valid = valid & np.array([_serves(source, sight.job, row) for row in sight.rows])
-            rooms = None if offered is None else offered.rooms(view, sight, valid)
-            shown = (name, sight.version, sight.nodes, sight.stages, sight.heights, sight.edges, valid, own, least)
-            blocks.append(JobGraph(*shown, rooms, sight.work_ms, sight.path_ms))
+                elif name in concerned or observed.has_gangs or not observed.sizes.keys() <= source.sizes:
+                    valid = valid & np.array([_serves(source, observed.job, row) for row in observed.rows])
+            rooms = None if offered is None else offered.rooms(view, observed, valid)
+            shown = (
+                name,
+                observed.version,
+                observed.nodes,
+                observed.stages,
+                observed.heights,
+                observed.edges,
+                valid,
+                own,
+                least,
+            )
+            blocks.append(JobGraph(*shown, rooms, observed.work_ms, observed.path_ms))
         classes = () if offered is None else offered.classes.parts
         return Graph(tuple(blocks), executors, classes, view.has_executors)
 
 
-class Offered:
+class OfferedClasses:
     """The executor classes of the nodes on offer. nodes: None for all nodes."""
 
     def __init__(self, classes: Classes, nodes: Sequence[NodeState] | None) -> None:
         self.classes, self._nodes = classes, nodes
         self._known: dict[int, list[int]] = {}
 
-    def rooms(self, view: ClusterView, sight: Sight, valid: Bools) -> Ints:
+    def rooms(self, view: ClusterView, observed: JobObservation, valid: Bools) -> Ints:
         """See JobGraph.rooms."""
         rooms = np.zeros((len(valid), len(self.classes.parts)), np.intp)
         for row in np.flatnonzero(valid):
-            rooms[row] = self.of(view, sight.job.stages[sight.rows[row]])
+            rooms[row] = self.room_by_class(view, observed.job.stages[observed.rows[row]])
         return rooms
 
-    def of(self, view: ClusterView, stage: StageState) -> list[int]:
+    def room_by_class(self, view: ClusterView, stage: StageState) -> list[int]:
         """By class, number of containers of a stage for which there is room now."""
         found = self._known.get(stage.size)
         if found is None:
             found = self._known[stage.size] = [0] * len(self.classes.parts)
             for node in self._fitting(view, stage):
-                found[self.classes.of[node.id]] += node.room_for(stage)
+                found[self.classes.of[node.id]] += node.fit_count(stage)
         return found
 
     def nodes(self, view: ClusterView, stage: StageState, wanted: int) -> frozenset[str]:
@@ -239,7 +249,7 @@ class Offered:
         return frozenset(
             node.id
             for node in self._fitting(view, stage)
-            if self.classes.of[node.id] == wanted and node.room_for(stage)
+            if self.classes.of[node.id] == wanted and node.fit_count(stage)
         )
 
     def _fitting(self, view: ClusterView, stage: StageState) -> Sequence[NodeState]:
@@ -249,6 +259,6 @@ class Offered:
 def _serves(source: Source, job: JobState, index: int) -> bool:
     """Whether the executors can be used for a stage."""
     stage = job.stages[index]
-    if source.job and job.waits_whole(stage):
+    if source.job and job.is_waiting_gang(stage):
         return False  # a gang is never put on executors that are there
     return stage.size in source.sizes and (job.id, index) not in source.refused

@@ -86,7 +86,7 @@ class RouteChoices(msgspec.Struct, frozen=True, eq=False):
         raise IndexError(row)
 
 
-class _Sight:
+class _JobRoute:
     """A job as the policy sees it. lengths: source of the route. up, work: per stage, ms. counts: unassigned tasks."""
 
     def __init__(self, job: JobState) -> None:
@@ -95,7 +95,7 @@ class _Sight:
         self.lengths: object = None
         self.size_ms: float | None = None
 
-    def look(self, lengths: tuple[list[float], list[Transfer]], counts: list[int]) -> None:
+    def update(self, lengths: tuple[list[float], list[Transfer]], counts: list[int]) -> None:
         """Look at the job again."""
         times, edges = lengths
         if lengths is not self.lengths:
@@ -127,52 +127,52 @@ def _route(job: JobState, times: Sequence[float], edges: Sequence[Transfer], up:
 
 
 class Routes:
-    """All jobs as the policy sees them. turns: see Sequencing."""
+    """All jobs as the policy sees them. queued: see Sequencing.queued_tasks."""
 
     def __init__(self) -> None:
         self.lengths = Lengths()
-        self._sights: dict[str, _Sight] = {}
+        self._by_job: dict[str, _JobRoute] = {}
 
-    def refresh(self, view: ClusterView, turns: Mapping[tuple[str, int], Sized]) -> None:
+    def refresh(self, view: ClusterView, queued: Mapping[tuple[str, int], Sized]) -> None:
         """Look at all jobs."""
-        for name in [name for name in self._sights if name not in view.jobs]:
-            del self._sights[name]
+        for name in [name for name in self._by_job if name not in view.jobs]:
+            del self._by_job[name]
             self.lengths.forget(name)
         for job in view.jobs.values():
-            self.look(job, view, turns)
+            self.look(job, view, queued)
 
-    def look(self, job: JobState, view: ClusterView, turns: Mapping[tuple[str, int], Sized]) -> None:
+    def look(self, job: JobState, view: ClusterView, queued: Mapping[tuple[str, int], Sized]) -> None:
         """Look at one job."""
-        sight = self._sights.get(job.id)
-        if sight is None or sight.job is not job:
-            sight = self._sights[job.id] = _Sight(job)
+        observed = self._by_job.get(job.id)
+        if observed is None or observed.job is not job:
+            observed = self._by_job[job.id] = _JobRoute(job)
         name = job.id
-        counts = [stage.waiting - len(turns.get((name, stage.index), ())) for stage in job.stages]
-        stays = view.estimates_stay and self.lengths.measured and sight.size_ms == job.size_ms
-        if not (stays and counts == sight.counts):
-            sight.look(self.lengths.of(job, view), counts)
+        counts = [stage.waiting - len(queued.get((name, stage.index), ())) for stage in job.stages]
+        stays = view.estimates_stay and self.lengths.measured and observed.size_ms == job.size_ms
+        if not (stays and counts == observed.counts):
+            observed.update(self.lengths.of(job, view), counts)
 
     def choices(self, view: ClusterView, able: Mapping[str, Sequence[StageState]], executors: int) -> RouteChoices:
         """The choices at the last look. able: by job the stages to choose from."""
-        seen = [sight for sight in map(self._sights.__getitem__, view.jobs) if sight.tasks]
-        works = np.array([sight.work_left for sight in seen])
-        ways = np.array([sight.way for sight in seen])
+        seen = [observed for observed in map(self._by_job.__getitem__, view.jobs) if observed.tasks]
+        works = np.array([observed.work_left for observed in seen])
+        ways = np.array([observed.way for observed in seen])
         longest, total = float(ways.max()), max(_LEAST, float(works.sum()))
         features = np.empty((len(seen), len(LEFT_FEATURES)), np.float32)
-        features[:, 0] = np.log1p([sight.tasks for sight in seen]) / 5
+        features[:, 0] = np.log1p([observed.tasks for observed in seen]) / 5
         features[:, 1] = works / max(_LEAST, float(works.max()))
-        features[:, 2] = np.array([sight.path for sight in seen]) / longest
+        features[:, 2] = np.array([observed.path for observed in seen]) / longest
         features[:, 3] = ways / longest
         features[:, 4] = np.log1p(works / ways) / 3
         features[:, 5] = math.log(total / executors / longest) / 3
-        ages = view.now - np.array([sight.submitted for sight in seen], float)
+        ages = view.now - np.array([observed.submitted for observed in seen], float)
         features[:, 6] = ages / (ages + longest)
         features[:, 7] = math.log(len(seen)) / 5
-        valid = np.zeros(sum([len(sight.left) for sight in seen]), bool)
+        valid = np.zeros(sum([len(observed.left) for observed in seen]), bool)
         begin = 0
-        for sight in seen:
-            for stage in able.get(sight.job.id, ()):
+        for observed in seen:
+            for stage in able.get(observed.job.id, ()):
                 valid[begin + stage.index] = True
-            begin += len(sight.left)
-        left = np.concatenate([sight.left for sight in seen])
-        return RouteChoices(tuple([sight.route for sight in seen]), features, left, valid, longest, executors)
+            begin += len(observed.left)
+        left = np.concatenate([observed.left for observed in seen])
+        return RouteChoices(tuple([observed.route for observed in seen]), features, left, valid, longest, executors)

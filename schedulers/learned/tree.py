@@ -15,27 +15,27 @@ import msgspec
 import numpy as np
 
 from schedulers.core.errors import InvalidTree, nearest
-from schedulers.learned import facts
-from schedulers.learned.facts import FACTS, FLAGS
+from schedulers.learned import tree_features
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.limits import candidates
+from schedulers.learned.tree_features import FLAGS, TREE_FEATURES
 
 #: Largest numbers of questions, one below another and in all.
 _LEVELS: Final = 64
 _QUESTIONS: Final = 10_000
-_NAMES: Final = tuple(FACTS)
+_NAMES: Final = tuple(TREE_FEATURES)
 
 
 class TreeSplit(msgspec.Struct, frozen=True):
-    """A question about one fact."""
+    """A question about one feature."""
 
-    fact: int
+    feature: int
     """Index in FACTS."""
     most: float
     then: Tree
-    """Where the fact is at most `most`."""
+    """Where the feature is at most `most`."""
     other: Tree
-    """Where the fact is larger."""
+    """Where the feature is larger."""
 
 
 #: A tree; a number is a leaf.
@@ -53,26 +53,26 @@ class Trees(NamedTuple):
 
 
 def reasons(tree: Tree, row: Doubles) -> list[str]:
-    """Questions on the way to this row's leaf, with the answers; the narrowest answer for each fact."""
+    """Questions on the way to this row's leaf, with the answers; the narrowest answer for each feature."""
     below: dict[int, float] = {}
     above: dict[int, float] = {}
     asked: dict[int, None] = {}
     while isinstance(tree, TreeSplit):
-        asked[tree.fact] = None
-        if row[tree.fact] <= tree.most:
-            below[tree.fact] = min(below.get(tree.fact, math.inf), tree.most)
+        asked[tree.feature] = None
+        if row[tree.feature] <= tree.most:
+            below[tree.feature] = min(below.get(tree.feature, math.inf), tree.most)
             tree = tree.then
         else:
-            above[tree.fact] = max(above.get(tree.fact, -math.inf), tree.most)
+            above[tree.feature] = max(above.get(tree.feature, -math.inf), tree.most)
             tree = tree.other
     said = []
-    for fact in asked:
-        if _NAMES[fact] in FLAGS:
-            said.append(f"not {_NAMES[fact]}" if fact in below else _NAMES[fact])
+    for feature in asked:
+        if _NAMES[feature] in FLAGS:
+            said.append(f"not {_NAMES[feature]}" if feature in below else _NAMES[feature])
             continue
-        least = f"{above[fact]:g} < " if fact in above and fact in below else ""
-        end = f" <= {below[fact]:g}" if fact in below else f" > {above[fact]:g}"
-        said.append(f"{least}{_NAMES[fact]}{end}")
+        least = f"{above[feature]:g} < " if feature in above and feature in below else ""
+        end = f" <= {below[feature]:g}" if feature in below else f" > {above[feature]:g}"
+        said.append(f"{least}{_NAMES[feature]}{end}")
     return said
 
 
@@ -80,7 +80,7 @@ class Answer(NamedTuple):
     """The choice of trees, and the FACTS of the chosen job and stage."""
 
     action: Action
-    facts: Doubles
+    features: Doubles
 
 
 class TreeDecider:
@@ -91,17 +91,17 @@ class TreeDecider:
 
     def choose(self, graph: Graph) -> Answer:
         """The job, its stage, and the limit: the largest candidate not above the tree's limit."""
-        jobs, of_jobs = facts.of_jobs(graph)
+        jobs, of_jobs = tree_features.job_features(graph)
         first = _best(self.trees.job, of_jobs)
         job = int(jobs[first])
-        rows, of_stages = facts.of_stages(graph.jobs[job])
+        rows, of_stages = tree_features.stage_features(graph.jobs[job])
         known = np.hstack([np.tile(of_jobs[first], (len(rows), 1)), of_stages])
         at = _best(self.trees.stage, known)
         return Answer(Action(job, int(rows[at]), _limited(graph, job, value(self.trees.limit, known[at]))), known[at])
 
 
 def _best(tree: Tree, rows: Doubles) -> int:
-    """Index of the row of [rows, facts] with the highest value; of equal values the first."""
+    """Index of the row of [rows, features] with the highest value; of equal values the first."""
     # Plain numbers: for the few rows of most decisions this is several times as fast as walking all rows in numpy.
     values = [value(tree, row) for row in rows.tolist()]
     return values.index(max(values))
@@ -116,7 +116,7 @@ def _limited(graph: Graph, job: int, wanted: float) -> int:
 def value(tree: Tree, row: Doubles | Sequence[float]) -> float:
     """The number at the leaf of this row."""
     while isinstance(tree, TreeSplit):
-        tree = tree.then if row[tree.fact] <= tree.most else tree.other
+        tree = tree.then if row[tree.feature] <= tree.most else tree.other
     return tree
 
 
@@ -124,9 +124,12 @@ def value(tree: Tree, row: Doubles | Sequence[float]) -> float:
 
 
 def write(trees: Trees) -> str:
-    """The file's text, with the meaning of each fact at the top."""
+    """The file's text, with the meaning of each feature at the top."""
     lines = [f"# {line}" for line in trees.about.splitlines()]
-    for what, known in (("a job", facts.JOB_FACTS), ("a stage of the chosen job, beside these", facts.STAGE_FACTS)):
+    for what, known in (
+        ("a job", tree_features.JOB_TREE_FEATURES),
+        ("a stage of the chosen job, beside these", tree_features.STAGE_TREE_FEATURES),
+    ):
         lines += ["#", f"# What may be asked of {what}:", *(f"#   {name}: {means}" for name, means in known.items())]
     parts = {"job": _lines(trees.job, _score), "stage": _lines(trees.stage, _score)}
     for name, part in {**parts, "limit": _lines(trees.limit, _limit)}.items():
@@ -146,7 +149,7 @@ def _lines(tree: Tree, shown: Callable[[float], str], indent: str = "  ") -> Ite
     if not isinstance(tree, TreeSplit):
         yield f"{indent}{shown(tree)}"
         return
-    yield f"{indent}if: {_NAMES[tree.fact]} <= {tree.most:g}"
+    yield f"{indent}if: {_NAMES[tree.feature]} <= {tree.most:g}"
     for word, side in (("then", tree.then), ("else", tree.other)):
         if isinstance(side, TreeSplit):
             yield f"{indent}{word}:"
@@ -169,9 +172,9 @@ def read(text: str | bytes, file: str) -> Trees:
     if root is None:
         raise InvalidTree(f"{file}:1: empty; a file of trees has the keys job, stage and limit")
     parts = reader.keys(root, ("job", "stage", "limit"), "a file of trees")
-    job = reader.tree(parts["job"], reader.score, len(facts.JOB_FACTS))
-    stage = reader.tree(parts["stage"], reader.score, len(FACTS))
-    return Trees(job, stage, reader.tree(parts["limit"], reader.limit, len(FACTS)))
+    job = reader.tree(parts["job"], reader.score, len(tree_features.JOB_TREE_FEATURES))
+    stage = reader.tree(parts["stage"], reader.score, len(TREE_FEATURES))
+    return Trees(job, stage, reader.tree(parts["limit"], reader.limit, len(TREE_FEATURES)))
 
 
 class _Reader:
@@ -207,8 +210,8 @@ class _Reader:
         if not levels or self._left < 0:
             raise self._wrong(node, f"more than {_LEVELS} questions in a row, or {_QUESTIONS:,} in all")
         parts = self.keys(node, ("if", "then", "else"), "a branch")
-        fact, most = self._question(parts["if"], _NAMES[:known])
-        return TreeSplit(fact, most, *(self.tree(parts[side], leaf, known, levels - 1) for side in ("then", "else")))
+        feature, most = self._question(parts["if"], _NAMES[:known])
+        return TreeSplit(feature, most, *(self.tree(parts[side], leaf, known, levels - 1) for side in ("then", "else")))
 
     def _question(self, node: Any, known: tuple[str, ...]) -> tuple[int, float]:
         words = str(node.value).split() if node.id == "scalar" else []

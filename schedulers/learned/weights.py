@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -19,8 +20,9 @@ from schedulers.learned.guide import GUIDE_FEATURES
 from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES
 
 #: Format of the files that `pack` writes: all metadata is the JSON value of one key, because safetensors writes several
-#: keys in a random order. Files of format 1 have a key for each entry.
-FORMAT: Final = 2
+#: keys in a random order. Files of format 1 have a key for each entry; files before
+#: format 3 have no checksum.
+FORMAT: Final = 3
 _KEY: Final = "network"
 _PICKLES: Final = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
@@ -198,6 +200,7 @@ def pack(weights: Weights) -> bytes:
     }
     # The library reads memory as it lies, so arrays have to be contiguous.
     arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in weights.arrays.items()}
+    network["sha256"] = _sha256(arrays)
     return save(arrays, {_KEY: msgspec.json.encode(network).decode()})
 
 
@@ -225,12 +228,22 @@ def unpack(data: bytes, name: str) -> Weights:
             )
         if not np.isfinite(found).all():
             raise InvalidWeights(f"{name}: '{array}' has numbers that are none (NaN or infinite)")
-    own = ("format", "kind", "architecture", "node_features", "job_features")
+    if about.get("sha256", (digest := _sha256(arrays))) != digest:
+        raise InvalidWeights(f"{name}: damaged: its numbers are not those that were written (sha256 {digest[:12]}...)")
+    own = ("format", "kind", "architecture", "node_features", "job_features", "sha256")
     return Weights(
         architecture,
         {array: arrays[array] for array in shapes},
         {key: value for key, value in about.items() if key not in own},
     )
+
+
+def _sha256(arrays: Mapping[str, Floats]) -> str:
+    """The sha256 of the numbers of all arrays, in the order of their names."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
 
 
 def _metadata(data: bytes) -> dict[str, str]:
@@ -241,7 +254,7 @@ def _metadata(data: bytes) -> dict[str, str]:
 
 
 def _architecture(about: Mapping[str, str], name: str) -> NetworkSizes:
-    if about["format"] not in ("1", str(FORMAT)):
+    if about["format"] not in map(str, range(1, FORMAT + 1)):
         raise InvalidWeights(f"{name}: weights of format {about['format']}; this version reads 1 to {FORMAT}")
     kind = _KINDS.get(about.get("kind", Architecture.kind))  # the first files of format 1 say none
     if kind is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @placers.register("deft", source="LACHESIS (arXiv 2103.06980), equations 9 to 11")
 class Deft(Assigner):
-    """Assigns each task, in the policy's order, to the node with its first end; the task waits in the node's line.
+    """Assigns each task, in the policy's order, to the node with its first end; the task waits in the node's queue.
 
     On different machines a task may end sooner by waiting for a fast node than by starting on a slow node. The end is
     computed from estimates, node speeds or times by node, and transfers over links (LACHESIS, equations 9 to 11). A
@@ -66,10 +66,10 @@ class Deft(Assigner):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.ahead = params.ahead
+        self.assigns_early = params.ahead
 
     def choose(self, job: JobState, stage: StageState, forecast: Forecast, copies: int) -> Choice | None:
-        """See Assigner.choose. Equation 11; equations 2 and 10 with the node's line and the copy's own time in them."""
+        """See Assigner.choose. Equation 11; equations 2 and 10 with the node's queue and the copy's own time."""
         free, times, inputs = forecast.free(stage), forecast.times(job, stage), forecast.inputs(job, stage)
         starts = np.maximum(free, inputs.all)
         ends = starts + times

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from schedulers.core.policy import policies
-from schedulers.planning.tetrisched.leasing import Leasing
+from schedulers.planning.tetrisched.policy import PlanAheadPolicy
 
 
 @policies.register("alsched", source="alsched (SoCC'12); STRL without times, as in TetriSched (EuroSys'16), section 4")
-class Alsched(Leasing):
+class Alsched(PlanAheadPolicy):
     """Starts the tasks with the best total worth of wishes on the free nodes; needs no estimates.
 
     The policy is `tetrisched` in space alone: a plan knows the nodes free now and no times. Jobs without wishes run on

@@ -19,7 +19,7 @@ class BreadthFirst(Ordered):
     """
 
     bundles = True
-    ahead = True
+    order_is_stable = True
 
     Params = TieParams
     params: TieParams

@@ -13,7 +13,7 @@ from schedulers.core.policy import ClusterView, Triggers, policies
 from schedulers.core.resources import Vector
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.locality import LocalityDelay
-from schedulers.yarn.policy import Units, YarnPolicy
+from schedulers.yarn.policy import Size, Units, YarnPolicy
 from schedulers.yarn.preemption import MonitorConfig
 from schedulers.yarn.queues import QueueConfig
 from schedulers.yarn.tree import ROUNDING, Branch, fraction, parts, tree, unknown
@@ -154,14 +154,14 @@ class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
             ),
         ] = 0.1
         minimum_allocation: Annotated[
-            tuple[int, ...] | None,
+            Size | None,
             msgspec.Meta(
                 description="smallest container and step of sizes, [MB, vcores] "
                 "(yarn.scheduler.minimum-allocation-*); none: sizes as asked for"
             ),
         ] = None
         maximum_allocation: Annotated[
-            tuple[int, ...] | None,
+            Size | None,
             msgspec.Meta(
                 description="largest container, [MB, vcores] (yarn.scheduler.maximum-allocation-*); none: no limit"
             ),

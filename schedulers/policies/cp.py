@@ -22,7 +22,7 @@ class CriticalPath(Ordered, NeedsEstimates):
     """
 
     bundles = True
-    ahead = True
+    order_is_stable = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

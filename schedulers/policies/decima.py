@@ -10,11 +10,11 @@ import numpy as np
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.policy import ClusterView, policies
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Doubles, Graph
+from schedulers.learned.last_choices import LastChoices
 from schedulers.learned.network import Network, Scores, best_of, log_probabilities
-from schedulers.learned.said import Sayings
 
 if TYPE_CHECKING:
     from schedulers.core.state import JobState
@@ -53,7 +53,7 @@ class Decima(Dispatch):
 
     `explain` says: "stage s1 scored 20.2 against 4.6 for stage s1 of job tpch-04; limit 50". Scores are comparable
     inside the same decision only. The values computed for a job are kept until the job changes, so decisions are fast
-    (docs/benchmarks.md). Other weights are a file among the plug-ins: `{kind: decima, weights: mine}`.
+    (docs/speed.md). Other weights are a file among the plug-ins: `{kind: decima, weights: mine}`.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,8 +88,8 @@ class Decima(Dispatch):
         self._is_open = name == "decima"  # until it is known what becomes of executors
 
     def _use(self, weights: str) -> None:
-        self._network = Network(shelf.take(weights, "decima"))
-        self._sayings = Sayings(self._network.weights)
+        self._network = Network(model_store.weights_of(weights, "decima"))
+        self._last_choices = LastChoices(self._network.weights)
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
         """See Dispatch."""
@@ -108,14 +108,14 @@ class Decima(Dispatch):
 
     def about(self, job: JobState) -> dict[str, Any]:
         """The network's sayings at the job's last turn."""
-        return self._sayings.about(job.id)
+        return self._last_choices.about(job.id)
 
     def _pick(self, scores: Doubles, purpose: str) -> int:
         """The best, of equals the first; or by chance."""
         if not self.params.sample:
             return best_of(scores)
         chances = np.cumsum(np.exp(log_probabilities(scores)))
-        drawn = keyed.uniform(self.seed, f"decima {purpose}", self.asked) * chances[-1]
+        drawn = keyed.uniform(self.seed, f"decima {purpose}", self.question_count) * chances[-1]
         return int(np.searchsorted(chances, drawn, side="right"))
 
     def _remember(self, view: ClusterView, graph: Graph, scores: Scores, best: int, limit: int) -> None:
@@ -123,7 +123,7 @@ class Decima(Dispatch):
             job = graph.jobs[scores.jobs[index]]
             return job.name, int(job.stages[scores.rows[index]])
 
-        self._sayings.note(view, scores.stages, best, place, graph.amounts, f"; limit {limit}")
+        self._last_choices.remember(view, scores.stages, best, place, graph.amounts, f"; limit {limit}")
 
 
 def _named(params: Decima.Params) -> str:

@@ -39,7 +39,7 @@ class _Data(msgspec.Struct, frozen=True):
     for_rack: int
 
 
-class _Found(NamedTuple):
+class _LocalTask(NamedTuple):
     """A possible start of a task on a node (None: any of the stage). nodes: how many on offer have room."""
 
     near: Near
@@ -165,11 +165,11 @@ class Delay(ByShare, OneTaskEach):
             refused.add(name)
         return False
 
-    def _find(self, job: JobState, view: ClusterView, offer: Offer) -> _Found | None:
+    def _find(self, job: JobState, view: ClusterView, offer: Offer) -> _LocalTask | None:
         """The task nearest to its input over all stages and nodes on offer; None when nothing fits."""
-        best: _Found | None = None
+        best: _LocalTask | None = None
         most = 0
-        for choice in self._each(job, view, offer):
+        for choice in self._candidates(job, view, offer):
             most = max(most, choice.nodes)
             if best is None or choice.near < best.near:
                 best = choice
@@ -177,14 +177,14 @@ class Delay(ByShare, OneTaskEach):
                 break
         return best and best._replace(nodes=most)
 
-    def _each(self, job: JobState, view: ClusterView, offer: Offer) -> Iterator[_Found]:
+    def _candidates(self, job: JobState, view: ClusterView, offer: Offer) -> Iterator[_LocalTask]:
         """For each stage and node on offer with room for it, the nearest task."""
         inputs = self._data_of(job, view).inputs
         for stage in job.open_stages():
             if offer.fits(job, stage):
                 nodes = view.nodes_to_suggest(job, stage, offer)
                 for node in nodes:
-                    yield _Found(*inputs.nearest(stage, node.spec), stage.index, node.id, len(nodes))
+                    yield _LocalTask(*inputs.nearest(stage, node.spec), stage.index, node.id, len(nodes))
 
     # -- who waits --------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Delay(ByShare, OneTaskEach):
         if self.params.form == "count":
             wait.used += nodes
         if job.hold is not Reason.WAITS_FOR_LOCALITY:
-            view.stir(job.id)
+            view.recheck_reason(job.id)
 
     def _wait_until(self, now: int) -> None:
         """Time form: jobs passed up at the last offer have waited since then."""

@@ -70,4 +70,4 @@ class RuledDispatch(Dispatch, NeedsEstimates):
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
         """See Dispatch."""
-        return RULES[self.params.rule](graph, view, self.asked)
+        return RULES[self.params.rule](graph, view, self.question_count)

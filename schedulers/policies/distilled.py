@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import msgspec
 
 from schedulers.core.policy import ClusterView, policies
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.tree import TreeDecider, reasons
@@ -21,7 +21,7 @@ class _Choice(NamedTuple):
 
     stage: str
     limit: int
-    facts: Doubles
+    features: Doubles
 
 
 @policies.register(
@@ -59,7 +59,7 @@ class Distilled(Dispatch):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._decider = TreeDecider(shelf.trees(params.tree))
+        self._decider = TreeDecider(model_store.trees_of(params.tree))
         self._choices: dict[str, _Choice] = {}
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
@@ -77,5 +77,5 @@ class Distilled(Dispatch):
         choice = self._choices.get(job.id)
         if choice is None:
             return {}
-        *which, limit = (" and ".join(reasons(tree, choice.facts)) or "always" for tree in self._decider.trees[:3])
+        *which, limit = (" and ".join(reasons(tree, choice.features)) or "always" for tree in self._decider.trees[:3])
         return {"said": f"{'; '.join(which)}: stage {choice.stage}; {limit}: limit {choice.limit}"}

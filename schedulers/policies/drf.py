@@ -58,9 +58,9 @@ class Drf(Policy, MindsQueues):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the party with the lowest share and a fitting task, until no task fits."""
-        return fill(view, offer, self._in_turn)
+        return fill(view, offer, self._parties_in_order)
 
-    def _in_turn(self, view: ClusterView) -> Iterable[Party]:
+    def _parties_in_order(self, view: ClusterView) -> Iterable[Party]:
         parties = self._refresh(view)
         return map(parties.by_name.__getitem__, self._order)
 
@@ -71,7 +71,7 @@ class Drf(Policy, MindsQueues):
         if self._parties is None or self._counted_with != (*view.capacity, view.tree.version):
             return self._begin(view)
         for party in self._parties.refresh(view):
-            self._stand(party, view)
+            self._update_rank(party, view)
         return self._parties
 
     def _begin(self, view: ClusterView) -> Parties:
@@ -81,14 +81,14 @@ class Drf(Policy, MindsQueues):
         self._order, self._weights = Order(), {}
         parties.count_all(view)
         for party in parties.by_name.values():
-            self._stand(party, view)
+            self._update_rank(party, view)
         return parties
 
     def _party_of(self, job: JobState) -> str:
         spec = job.spec
         return {"queue": spec.queue, "user": spec.user, "job": spec.id}[self.params.level]
 
-    def _stand(self, party: Party, view: ClusterView) -> None:
+    def _update_rank(self, party: Party, view: ClusterView) -> None:
         if party.order:
             self._order.put(party.name, self._key(party, view))
         else:

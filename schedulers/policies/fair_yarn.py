@@ -12,11 +12,10 @@ from schedulers.core.model import Queue
 from schedulers.core.policy import ClusterView, Offer, Suggestions, policies
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import FairQueueConfig
-from schedulers.yarn.policy import Units, YarnPolicy
+from schedulers.yarn.policy import Size, Units, YarnPolicy
 from schedulers.yarn.tree import Branch, tree, unknown
 
 Ordering = Literal["drf", "fair", "fifo"]
-Size = tuple[int, ...]
 
 
 class FairQueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -20,7 +20,7 @@ class Fifo(Partitioned):
     """
 
     bundles = True
-    ahead = True
+    order_is_stable = True
     limits = False
 
     Params = TieParams

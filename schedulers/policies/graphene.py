@@ -307,7 +307,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
             self._racks = None
             self._inputs.clear()
             for name, job in view.jobs.items():  # what remains of each is measured by the cluster
-                self._stand(job, view)
+                self._update_rank(job, view)
                 self._enlist(name, view)
         if not isinstance(event, Heartbeat | Tick):
             self._refresh(view)
@@ -320,10 +320,10 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
                 self._news.pop(name, None)
                 self._inputs.pop(name, None)
             else:
-                self._stand(job, view)
+                self._update_rank(job, view)
             self._enlist(name, view)
 
-    def _stand(self, job: JobState, view: ClusterView) -> None:
+    def _update_rank(self, job: JobState, view: ClusterView) -> None:
         """Plan the job on arrival, and once more when there are estimates; count its remaining work."""
         times = [_task_ms(job, stage, view) for stage in job.stages]
         rank = self._ranks.get(job.id)

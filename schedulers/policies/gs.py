@@ -103,8 +103,8 @@ class GenericScheduler(Policy, NeedsEstimates):
         levels = self._levels or self._begin(view)
         self._refresh(view, levels)
         while offer.has_room():
-            for job, stage, queue, pilots in self._in_turn(view, levels):
-                ready = stage.waiting if pilots is None else len(stage.pilots) if pilots else stage.others
+            for job, stage, queue, pilots in self._jobs_in_order(view, levels):
+                ready = stage.waiting if pilots is None else len(stage.pilots) if pilots else stage.waiting_non_pilots
                 if ready and offer.fits(job, stage):
                     outcome = yield Suggestion(job.id, stage.index, pilots=pilots)
                     for container in outcome.containers:
@@ -115,12 +115,12 @@ class GenericScheduler(Policy, NeedsEstimates):
                 return
             self._refresh(view, levels)
 
-    def _in_turn(self, view: ClusterView, levels: Levels) -> Iterator[_Turn]:
+    def _jobs_in_order(self, view: ClusterView, levels: Levels) -> Iterator[_Turn]:
         jobs = view.jobs
         for queue in levels.poorest_first(view.capacity):
             for _, name in levels.orders[queue].entries:
                 job = jobs[name]
-                pilots = self._which(job, queue)
+                pilots = self._pilots_or_others(job, queue)
                 for stage in job.open_stages():
                     yield job, stage, queue, pilots
         if self.params.work_conserving:
@@ -129,7 +129,7 @@ class GenericScheduler(Policy, NeedsEstimates):
                 for stage in jobs[name].open_stages():
                     yield jobs[name], stage, payer, False
 
-    def _which(self, job: JobState, queue: int) -> bool | None:
+    def _pilots_or_others(self, job: JobState, queue: int) -> bool | None:
         """The tasks of a job in a queue: its pilots, its other tasks, or (None) both, pilots first."""
         mine = self._places[job.id].queue == queue
         if queue == self._sampling and self._has_pilots(job):
@@ -153,9 +153,9 @@ class GenericScheduler(Policy, NeedsEstimates):
                 if view.has_executors:
                     self._sweep(view)
             elif job.pilots_left or settled.get(name) != (job.size_ms, job.waiting > 0):
-                self._stand(job, view, levels)
+                self._update_rank(job, view, levels)
 
-    def _stand(self, job: JobState, view: ClusterView, levels: Levels) -> None:
+    def _update_rank(self, job: JobState, view: ClusterView, levels: Levels) -> None:
         place = self._places.get(job.id)
         if place is None:
             place = self._places[job.id] = _Place(None, 0, 0)
@@ -166,7 +166,7 @@ class GenericScheduler(Policy, NeedsEstimates):
         pilots = bool(job.pilots_left) and self._has_pilots(job)
         if pilots and not place.pilots_entered:
             place.pilots_entered = self._next()
-        others = bool(job.waiting) if not pilots else any(stage.others for stage in job.open_stages())
+        others = bool(job.waiting) if not pilots else any(stage.waiting_non_pilots for stage in job.open_stages())
         standing = (queue, others, pilots)
         if standing != place.standing:
             place.standing = standing

@@ -309,9 +309,9 @@ class HierarchicalDrf(Policy, MindsQueues):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Go down to the leaf with the lowest shares on its way and a fitting task, until no task fits."""
-        return fill(view, offer, self._in_turn)
+        return fill(view, offer, self._parties_in_order)
 
-    def _in_turn(self, view: ClusterView) -> Iterator[Party]:
+    def _parties_in_order(self, view: ClusterView) -> Iterator[Party]:
         parties, values = self._refresh(view)
         for number in values.leaves():
             yield parties.by_name[self._members[number].name]
@@ -328,7 +328,7 @@ class HierarchicalDrf(Policy, MindsQueues):
                 if party.name not in self._leaf_of:
                     parties = self._begin(view)
                     break
-                self._stand(party, view)
+                self._update_leaf(party, view)
         self._look_for_room(view)
         return parties, self._valued(self._counting(view), len(view.capacity))
 
@@ -340,7 +340,7 @@ class HierarchicalDrf(Policy, MindsQueues):
         self._values, self._lacks, self._alike = {}, {}, {}
         self._grow(view, parties)
         for party in parties.by_name.values():
-            self._stand(party, view)
+            self._update_leaf(party, view)
         return parties
 
     def _grow(self, view: ClusterView, parties: Parties) -> None:
@@ -371,7 +371,7 @@ class HierarchicalDrf(Policy, MindsQueues):
             self._join(number, frozenset())
         return number
 
-    def _stand(self, party: Party, view: ClusterView) -> None:
+    def _update_leaf(self, party: Party, view: ClusterView) -> None:
         """Take in a change of a leaf's use, or of its waiting sizes."""
         number = self._leaf_of[party.name]
         self._members[number].shares = tuple(
@@ -397,7 +397,7 @@ class HierarchicalDrf(Policy, MindsQueues):
         alike = self._alike.get(wants)
         if alike is None:
             alike = self._alike[wants] = Alike({}, *self._blocked(wants))
-            self._turn(wants)
+            self._mark_changed(wants)
         alike.leaves[number] = None
 
     def _blocked(self, wants: Wants) -> tuple[bool, Lack]:
@@ -405,7 +405,7 @@ class HierarchicalDrf(Policy, MindsQueues):
         lacks = [lack for size in wants if (lack := self._lacks[size]) is not None]
         return (True, frozenset().union(*lacks)) if len(lacks) == len(wants) else (False, frozenset())
 
-    def _turn(self, wants: Wants) -> None:
+    def _mark_changed(self, wants: Wants) -> None:
         for values in self._values.values():
             values.turned[wants] = None
 
@@ -420,7 +420,7 @@ class HierarchicalDrf(Policy, MindsQueues):
         for wants, alike in self._alike.items():
             if not wants.isdisjoint(turned):
                 alike.blocked, alike.lacks = self._blocked(wants)
-                self._turn(wants)
+                self._mark_changed(wants)
 
     def _counting(self, view: ClusterView) -> tuple[int, ...]:
         """Resources not used up: there is room left for the smallest waiting task."""
@@ -447,7 +447,7 @@ class HierarchicalDrf(Policy, MindsQueues):
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
         """On the way from the root to the job's queue, the first queue behind a sibling."""
         _, values = self._refresh(view)
-        for number in reversed(self._way(self._leaf_of[job.spec.queue])):
+        for number in reversed(self._path_to_root(self._leaf_of[job.spec.queue])):
             member = self._members[number]
             order, key = values.orders[member.parent], values.keys[number]
             if key is None:
@@ -458,7 +458,7 @@ class HierarchicalDrf(Policy, MindsQueues):
                 return over_share("queue", (member.name, key[0], names), (first.name, order[0][0], names))
         return None
 
-    def _way(self, number: int) -> list[int]:
+    def _path_to_root(self, number: int) -> list[int]:
         way = []
         while number != _ROOT:
             way.append(number)

@@ -22,7 +22,7 @@ class HighestResponseRatio(Ordered, NeedsEstimates):
     """
 
     bundles = True
-    ahead = True
+    order_is_stable = True
 
     Params = TieParams
     params: TieParams

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from schedulers.core import keyed
-from schedulers.core.abilities import NeedsEstimates, Rehearses, ability
+from schedulers.core.abilities import MindsDeadlines, NeedsEstimates, Rehearses, ability
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Event, Rehearsed, Tick
 from schedulers.core.policy import ClusterView, Promise, Triggers, policies
 from schedulers.core.predictor import refined_ms
-from schedulers.core.rehearsal import Act, Course, Indicator, Script, Table
+from schedulers.core.rehearsal import Act, Indicator, Script, StageProfile, Table
 from schedulers.core.state import JobState
 from schedulers.kit.around import Around, Inside
 from schedulers.planning.jockey.allocation import Utility, stepped, wanted
@@ -31,21 +31,21 @@ _DRIFT: Final = 0.1
 _OTHERS: Final = ""
 
 
-class Standing(msgspec.Struct):
+class JobControl(msgspec.Struct):
     """Facts about a live job with a deadline. allocation None: not rehearsed yet.
 
     wished: the work (ms) and the largest allocation of the script asked for last.
     """
 
     allocation: int | None = None
-    courses: tuple[Course, ...] = ()
+    profiles: tuple[StageProfile, ...] = msgspec.field(default=(), name="courses")
     table: Table | None = None
     wished: tuple[float, int] = (0.0, 0)
     promise: Promise | None = None
 
 
 @policies.register("jockey", source="Jockey (EuroSys'12), section 4")
-class Jockey(Around, NeedsEstimates, Rehearses):
+class Jockey(Around, NeedsEstimates, Rehearses, MindsDeadlines):
     """Gives each job with a deadline the containers needed to be done in time; another policy serves the rest.
 
     A job with a deadline (`deadline: 20m` of a written-out job; `spec.deadline` of a DagJob) is rehearsed: played
@@ -142,7 +142,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
                 )
         super().__init__(params, seed=seed)
         self.triggers = Triggers(period_ms=params.period_ms)
-        self._jobs: dict[str, Standing] = {}
+        self._jobs: dict[str, JobControl] = {}
         self._revised = 0  # the period in which allocations were looked at last
         self._scripts: dict[str, Script] = {}  # scripts not asked for yet
         self._promises: dict[str, Promise] = {}  # the same
@@ -192,7 +192,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         for name in _news_of(event):
             job = view.jobs.get(name)
             if job is not None and job.spec.deadline is not None:
-                self._wish(job, self._jobs.setdefault(name, Standing()), view)
+                self._wish(job, self._jobs.setdefault(name, JobControl()), view)
 
     def _forget(self, view: ClusterView) -> None:
         """Forget jobs that are gone."""
@@ -205,12 +205,12 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         standing, job = self._jobs.get(event.job), view.jobs.get(event.job)
         if standing is None or job is None:
             return
-        standing.courses, standing.table = event.courses, event.table
+        standing.profiles, standing.table = event.profiles, event.table
         if standing.allocation is None:  # the first one is what is wanted, without hysteresis
             standing.allocation = self._wanted(job, standing, view)
         self._make_promise(job, standing, view)
 
-    def _revise(self, job: JobState, standing: Standing, view: ClusterView) -> None:
+    def _revise(self, job: JobState, standing: JobControl, view: ClusterView) -> None:
         if standing.table is not None and standing.allocation is not None and self.params.control in ("loop", "amdahl"):
             most = (1, standing.table.allocations[-1])
             raw = self._wanted(job, standing, view)
@@ -219,7 +219,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         if self.params.control != "static" or standing.table is None:
             self._wish(job, standing, view)
 
-    def _wanted(self, job: JobState, standing: Standing, view: ClusterView) -> int:
+    def _wanted(self, job: JobState, standing: JobControl, view: ClusterView) -> int:
         """The raw allocation, by the job's remaining time."""
         assert standing.table is not None
         allocations = standing.table.allocations
@@ -231,17 +231,17 @@ class Jockey(Around, NeedsEstimates, Rehearses):
         elapsed, settings = view.now - job.submitted, self.params
         return wanted(utility, elapsed, remaining, allocations, slack=settings.slack, dead_zone=settings.dead_zone_ms)
 
-    def _left(self, job: JobState, standing: Standing) -> tuple[Sequence[float], Sequence[float]]:
+    def _left(self, job: JobState, standing: JobControl) -> tuple[Sequence[float], Sequence[float]]:
         """How long the job still takes (ms) by allocation, in most plays and in half of them."""
         assert standing.table is not None
-        done = [stage.finished for stage in job.stages[: len(standing.courses)]]
+        done = [stage.finished for stage in job.stages[: len(standing.profiles)]]
         if self.params.control == "amdahl":
-            left = amdahl(standing.courses, done, standing.table.allocations)
+            left = amdahl(standing.profiles, done, standing.table.allocations)
             return left, left
-        row = standing.table.at(meter(self.params.indicator, standing.courses)(done))
+        row = standing.table.at(meter(self.params.indicator, standing.profiles)(done))
         return row.remaining_ms, row.usual_ms
 
-    def _make_promise(self, job: JobState, standing: Standing, view: ClusterView) -> None:
+    def _make_promise(self, job: JobState, standing: JobControl, view: ClusterView) -> None:
         if standing.table is None or standing.allocation is None:
             return
         most, usual = self._left(job, standing)
@@ -253,7 +253,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
 
     # -- rehearsals ---------------------------------------------------------------------------------
 
-    def _wish(self, job: JobState, standing: Standing, view: ClusterView) -> None:
+    def _wish(self, job: JobState, standing: JobControl, view: ClusterView) -> None:
         """Ask for a rehearsal, the first as soon as there are estimates and nodes."""
         acts = _acts(job, view)
         slots = _slots(job, view)
@@ -308,7 +308,7 @@ class Jockey(Around, NeedsEstimates, Rehearses):
     def load(self, data: Any, view: ClusterView) -> None:
         """See Policy.load. Scripts without an answer are asked for again."""
         super().load(data, view)
-        self._jobs, self._revised = msgspec.convert(data["jobs"], dict[str, Standing]), data["revised"]
+        self._jobs, self._revised = msgspec.convert(data["jobs"], dict[str, JobControl]), data["revised"]
         for name, standing in self._jobs.items():
             if standing.table is None:
                 standing.wished = (0.0, 0)

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 
 from schedulers.core.policy import ClusterView, policies
-from schedulers.learned import shelf
+from schedulers.learned import model_store
+from schedulers.learned.last_choices import LastChoices
 from schedulers.learned.network import best_of
 from schedulers.learned.next_stage import NextStage
 from schedulers.learned.order_network import OrderNetwork
 from schedulers.learned.routes import RouteChoices
-from schedulers.learned.said import Sayings
 
 if TYPE_CHECKING:
     from schedulers.core.state import JobState
@@ -68,8 +68,8 @@ class Lachesis(NextStage):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._network = OrderNetwork(shelf.take(params.weights, "lachesis"))
-        self._sayings = Sayings(self._network.weights)
+        self._network = OrderNetwork(model_store.weights_of(params.weights, "lachesis"))
+        self._last_choices = LastChoices(self._network.weights)
 
     def choose(self, choices: RouteChoices, view: ClusterView) -> int:
         """See NextStage."""
@@ -81,7 +81,7 @@ class Lachesis(NextStage):
 
     def about(self, job: JobState) -> dict[str, Any]:
         """The network's sayings at the job's last turn."""
-        return self._sayings.about(job.id)
+        return self._last_choices.about(job.id)
 
     def _remember(
         self, view: ClusterView, choices: RouteChoices, rows: np.ndarray, scores: np.ndarray, best: int
@@ -90,4 +90,4 @@ class Lachesis(NextStage):
             job, stage = choices.place(int(rows[index]))
             return choices.routes[job].name, stage
 
-        self._sayings.note(view, scores, best, place, choices.amounts)
+        self._last_choices.remember(view, scores, best, place, choices.amounts)

@@ -81,7 +81,7 @@ class LeastAttainedService(Policy):
                 continue
             if place is None:
                 place = self._places[name] = _Place(0, self._next(), [0] * len(job.used))
-            self._stand(view, levels, job, place)
+            self._update_rank(view, levels, job, place)
 
     def _sink(self, view: ClusterView, levels: Levels) -> None:
         """Move down every job with attained service beyond its bound by now."""
@@ -91,9 +91,9 @@ class LeastAttainedService(Policy):
             place = self._places.get(name)
             if job is not None and place is not None and place.look == at:
                 place.look = None
-                self._stand(view, levels, job, place)
+                self._update_rank(view, levels, job, place)
 
-    def _stand(self, view: ClusterView, levels: Levels, job: JobState, place: _Place) -> None:
+    def _update_rank(self, view: ClusterView, levels: Levels, job: JobState, place: _Place) -> None:
         queue = max(place.queue, levels.of(job.attained_ms(view.now)))
         if queue != place.queue:
             self._leave(levels, job.id, place)

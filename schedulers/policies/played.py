@@ -10,7 +10,7 @@ import numpy as np
 from schedulers.core import keyed
 from schedulers.core.policy import ClusterView, policies
 from schedulers.kit.partition import executors_of
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 from schedulers.learned.order_network import OrderNetwork
 from schedulers.learned.routes import RouteChoices, Routes
 from schedulers.learned.stage_orders import ups
@@ -85,7 +85,9 @@ class Played(Followed):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, Deft(Deft.Params()), seed=seed)
-        self._network = None if params.order == RANK_UP else OrderNetwork(shelf.take(params.order, "lachesis"))
+        self._network = (
+            None if params.order == RANK_UP else OrderNetwork(model_store.weights_of(params.order, "lachesis"))
+        )
         self._routes = Routes()
 
     def observe(self, event: Event, view: ClusterView) -> None:
@@ -101,7 +103,7 @@ class Played(Followed):
 
     def _worth(self, layout: Layout, view: ClusterView) -> list[float]:
         """Per item, the highest first."""
-        self._routes.refresh(view, self.lines.tasks)
+        self._routes.refresh(view, self.node_queues.by_stage)
         able: dict[str, dict[int, StageState]] = {}
         for job, stage, _ in layout.items:
             able.setdefault(job.id, {})[stage.index] = stage

@@ -27,7 +27,7 @@ class ShortestJobCriticalPath(Partitioned, NeedsEstimates):
     """
 
     bundles = True
-    ahead = True
+    order_is_stable = True
     stays = False
     limits = False
 

@@ -8,11 +8,11 @@ import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.policy import policies
-from schedulers.planning.tetrisched.leasing import LeaseSettings, Leasing
+from schedulers.planning.tetrisched.policy import PlanAheadPolicy, PlanAheadSettings
 
 
 @policies.register("tetrisched", source="TetriSched (EuroSys'16)")
-class TetriSched(Leasing, NeedsEstimates):
+class TetriSched(PlanAheadPolicy, NeedsEstimates):
     """Starts the tasks due now by the best plan for all pending jobs together; each cycle plans anew.
 
     The plan covers the wishes and deadlines of all pending jobs over the next `plan_ahead_s` seconds. The policy needs
@@ -26,7 +26,7 @@ class TetriSched(Leasing, NeedsEstimates):
     `plan_ahead_s: 0` (only free room now).
     """
 
-    class Params(LeaseSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    class Params(PlanAheadSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
 
         plan_ahead_s: Annotated[

@@ -43,7 +43,7 @@ class Oracle(Predictor):
         ] = (0.0, 0.0)
 
     told_truth = True
-    stays = True
+    estimates_stay = True
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
@@ -53,11 +53,11 @@ class Oracle(Predictor):
         self._told: dict[str, tuple[int, ...]] = {}
         self._by_node: dict[str, dict[str, tuple[int, ...]]] = {}
 
-    def told(self, job: str, runtimes_ms: Sequence[int]) -> None:
+    def hear_estimates(self, job: str, runtimes_ms: Sequence[int]) -> None:
         """Remembers the answer until the job ends."""
         self._told[job] = tuple(runtimes_ms)
 
-    def told_by_node(self, job: str, runtimes_ms: Mapping[str, Sequence[int]]) -> None:
+    def hear_estimates_by_node(self, job: str, runtimes_ms: Mapping[str, Sequence[int]]) -> None:
         """Remembers the answer until the job ends."""
         self._by_node[job] = {node: tuple(ms) for node, ms in runtimes_ms.items()}
 
@@ -93,4 +93,4 @@ class Oracle(Predictor):
         for job, ms, by_node in data:
             self._told[job] = tuple(ms)
             if by_node:
-                self.told_by_node(job, by_node)
+                self.hear_estimates_by_node(job, by_node)

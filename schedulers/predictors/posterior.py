@@ -174,7 +174,7 @@ class Posterior(Predictor):
         caution = self._caution(job, priors, unsure)
         if caution is None:
             return plan
-        self._estimates[job.id] = [self._said(p, caution) for p in priors]
+        self._estimates[job.id] = [self._prior_estimate(p, caution) for p in priors]
         return SamplePlan(pilots=plan.pilots, rest="queued")
 
     def finished(self, task: FinishedTask, runtime_ms: int, node_speed: float, at: int) -> None:
@@ -295,7 +295,7 @@ class Posterior(Predictor):
         known = all(p.known for p in priors)
         if not known or self.params.thin == "bypass" or (self.params.thin == "sure" and unsure):
             return SamplePlan(thin=True)
-        self._estimates[job.id] = [self._said(p) for p in priors]
+        self._estimates[job.id] = [self._prior_estimate(p) for p in priors]
         return None
 
     def _caution(self, job: Job, priors: Sequence[Belief], unsure: bool) -> float | None:
@@ -312,7 +312,7 @@ class Posterior(Predictor):
 
     # -- the posterior --------------------------------------------------------------------------
 
-    def _said(self, prior: Belief, caution: float | None = None) -> Estimate:
+    def _prior_estimate(self, prior: Belief, caution: float | None = None) -> Estimate:
         """The estimate of history alone: the point of the prior, or its quantile `caution`."""
         parts = self._parts(prior)
         ms = point(parts, self.params.power) if caution is None else math.exp(quantile(parts, caution))
@@ -335,7 +335,7 @@ class Posterior(Predictor):
         for stage, values in sampled.values.items():
             if values:
                 roots_said[stage] = self._update(priors[stage], values, sampled.tasks[stage])
-                before += sampled.tasks[stage] * self._said(priors[stage]).task_ms
+                before += sampled.tasks[stage] * self._prior_estimate(priors[stage]).task_ms
                 after += sampled.tasks[stage] * roots_said[stage].task_ms
         pooled = fmean(sampled.pooled())
         shift = math.log(after / before)  # later stages share the surprise of the root stages
@@ -344,7 +344,9 @@ class Posterior(Predictor):
             if stage in roots_said:
                 made.append(roots_said[stage])
             elif prior.known:
-                made.append(self._said(prior._replace(mean=prior.mean + shift, source=f"posterior:{prior.source}")))
+                made.append(
+                    self._prior_estimate(prior._replace(mean=prior.mean + shift, source=f"posterior:{prior.source}"))
+                )
             else:
                 made.append(Estimate(pooled, source=f"pilots:{len(sampled.pooled())}"))
         return made

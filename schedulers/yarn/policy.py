@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -50,6 +50,10 @@ Y = TypeVar("Y", bound=Books)
 #: Asks that the core does not follow now, by application and priority: size, and how many by place.
 Aside = dict[tuple[str, int], tuple[Vector, dict[str, int]]]
 Served = Generator[Suggestion, Outcome, int]
+
+
+#: A container's size in settings: [MB, vcores].
+Size = Annotated[tuple[Annotated[int, msgspec.Meta(ge=0)], ...], msgspec.Meta(min_length=2, max_length=2)]
 
 
 class Units:

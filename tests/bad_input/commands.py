@@ -43,6 +43,11 @@ GOOD: Final[Mapping[str, Mapping[str, list[str]]]] = {
     "case": {"files": ["cases.yaml"]},
     "bench": {"name": ["cli_help_ms"]},
 }
+#: Of `init`, options of `--from` need a trace beside them.
+_FROM: Final = {"example": ["new"], "folder": [], "trace": ["--from", "trace.csv"]}
+BESIDE: Final = {
+    ("init", name): _FROM for name in ("trace", "format_", "option", "skip_bad_rows", "wait", "node", "nodes")
+}
 #: Kind -> what is given for a name or a path; numbers of that kind are in `NUMBERS`.
 NAMES: Final = {
     "empty": ["", " "],
@@ -96,6 +101,7 @@ TAKES: Final[Mapping[tuple[str, str], set[str]]] = {
     ("train", "out"): {*_NEW, *_FOLDERS, "negative"},
     ("snapshot", "out"): {*_NEW, *_FILES, *_MORE_FILES, "negative"},
     ("init", "folder"): {*_NEW, *_FOLDERS},
+    ("init", "trace"): {"a trace", "a workload"},
     ("convert", "output"): _NEW,
     ("convert", "source"): {"a trace"},
     ("traces describe", "workload"): {"a scenario", "a trace", "a workload", "an SLS folder"},
@@ -191,7 +197,7 @@ def _of(command: str, found: Any, parameter: Any) -> Iterator[Case]:
 
 
 def _case(command: str, found: Any, parameter: Any, shown: str, kind: str, value: str | None, given: list[str]) -> Case:
-    good, words = GOOD.get(command, {}), command.split()
+    good, words = {**GOOD.get(command, {}), **BESIDE.get((command, parameter.name), {})}, command.split()
     for each in found.params:
         words += good.get(each.name, []) if each is not parameter else given if kind != "missing" else []
     words += given if kind == "missing" else []

@@ -16,14 +16,15 @@ from tests.hadoop.conftest import NODES, TWO_QUEUES, job, xml
 from tests.learn.conftest import SCENARIO
 
 PLUGIN = '''\
-from schedulers.core.policy import QueueOrder, policies
+from schedulers.core.policy import policies
+from schedulers.kit.ordered import Ordered
 
 
-@policies.register("mine")
-class Mine(QueueOrder):
+@policies.register("mine", source="a test")
+class Mine(Ordered):
     """Orders jobs by their ids."""
 
-    def key(self, job):
+    def key(self, job, view):
         return job.id
 '''
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "memory": "4Gi"}}}

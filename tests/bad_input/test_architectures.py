@@ -38,6 +38,11 @@ DECENTRALISED: Final = [
     ("schedulers: 1", "message_delay: -1s", "8:56 spec.cluster.architecture.message_delay: negative duration: '-1s'"),
     ("schedulers: 1", "message_delay: .nan", "8:56 spec.cluster.architecture.message_delay: not a duration: nan"),
     ("schedulers: 1", "probe_ratio: 0.9", "8:54 spec.cluster.architecture.probe_ratio: 0.9 is not accepted"),
+    (
+        "schedulers: 1",
+        "probe_ratio: 1e9",
+        "8:54 spec.cluster.architecture.probe_ratio: 1e+09 probes a task for 2 workers (expected at most one a worker)",
+    ),
     ("schedulers: 1", "probe_ratio: .nan", "8:54 spec.cluster.architecture.probe_ratio: nan is not accepted"),
     ("schedulers: 1", "probe_ratio: .inf", "8:54 spec.cluster.architecture.probe_ratio: inf is not accepted"),
     (

@@ -62,12 +62,23 @@ METHODS: Final = {
     "schedule(self, view, offer): return None": "'NoneType' object is not an iterator",
     "schedule(self, view, offer): return [3]": "'list' object is not an iterator",
     "schedule(self, view, offer): yield 3": "AttributeError: 'int' object has no attribute",
-    "schedule(self, view, offer): yield Suggestion('zz', 0)": "1 jobs can never finish; the first is 'a'",
-    "schedule(self, view, offer): yield Suggestion('a', 77)": "1 jobs can never finish; the first is 'a'",
+    "schedule(self, view, offer): yield Suggestion('zz', 0)": "the last suggestion of policy 'own' names job 'zz', "
+    "which is not there",
+    "schedule(self, view, offer): yield Suggestion('a', 77)": "the last suggestion of policy 'own' names stage 77 of "
+    "job 'a', which has 1",
+    "schedule(self, view, offer):\n        while 1: yield Suggestion('zz', 0)": "policy 'own' suggests 2,000 times in "
+    "a row what names job 'zz', which is not there",
+    "schedule(self, view, offer):\n        while 1: yield Suggestion('a', 0, task=9)": "policy 'own' suggests 2,000 "
+    "times in a row what is answered with",
     "schedule(self, view, offer): yield Suggestion('a', -1)": "1 jobs can never finish; the first is 'a'",
     "schedule(self, view, offer): yield Suggestion('a', 'x')": "1 jobs can never finish; the first is 'a'",
     "schedule(self, view, offer): yield from ()": "1 jobs can never finish; the first is 'a'",
-    "schedule(self, view, offer): view.jobs.clear(); return super().schedule(view, offer)": "KeyError: 'a'",
+    "schedule(self, view, offer): view.jobs.clear(); return super().schedule(view, offer)": "'mappingproxy' object "
+    "has no attribute 'clear'",
+    "schedule(self, view, offer):\n        for job in view.jobs.values(): job.waiting = 0\n        yield": "p.py:8 "
+    "writes `waiting` of a JobState: what a policy sees is read-only",
+    "schedule(self, view, offer):\n        for job in view.jobs.values(): job.stages[0].running += 1\n        yield": ""
+    "p.py:8 writes `running` of a StageState: what a policy sees is read-only",
     "schedule(self): return iter(())": "takes 1 positional argument but 3 were given",
     "why(self, job, view): return 'x'": "AttributeError: 'str' object has no attribute",
     "next_change(self, view): return 'soon'": "TypeError",
@@ -135,3 +146,33 @@ def test_a_policy_that_misbehaves_fails_its_run_and_is_named(tmp_path: Path, met
         rm_emulator.run(tmp_path / "s.yaml", out=tmp_path / "out", jobs=1, plugins=[tmp_path / "p.py"])
     assert "own seed 1" in str(failed.value)
     assert METHODS[method] in str(failed.value)
+
+
+#: A key of a policy -> whether its decisions are the same on the same facts.
+KEYS: Final = {
+    "(random.random(), job.id)": "policy 'own' decides differently when its log is replayed",
+    "(next(COUNT) % 7, job.id)": "policy 'own' decides differently when its log is replayed",
+    "(-job.waiting, job.id)": "",
+}
+
+
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("key", KEYS)
+def test_the_first_run_of_a_plugins_policy_is_replayed(tmp_path: Path, key: str, jobs: int) -> None:
+    wide = ", ".join(
+        f"{{name: j{n}, stages: [{{name: m, tasks: 3, demand: {{cpu: 1}}, duration: {n + 1}s}}]}}" for n in range(9)
+    )
+    text = SCENARIO.replace("[{name: a, stages: [{name: m, tasks: 2, demand: {cpu: 1}, duration: 3s}]}]", f"[{wide}]")
+    (tmp_path / "s.yaml").write_text(text.replace("spec:", "spec:\n  seeds: [1, 2]"))
+    imports = "import itertools\nimport random\nCOUNT = iter(range(7, 10**9, 3))\n"
+    ordered = CLASS.replace("(Fifo)", "(Ordered)") + f"    def key(self, job, view): return {key}\n"
+    (tmp_path / "p.py").write_text(imports + HEAD + "from schedulers.kit.ordered import Ordered\n" + ordered)
+    options = {"jobs": jobs, "plugins": [tmp_path / "p.py"]}
+    if not KEYS[key]:
+        assert len(rm_emulator.run(tmp_path / "s.yaml", out=tmp_path / "out", **options).runs) == 2
+        return
+    with pytest.raises(CellsFailed) as failed:
+        rm_emulator.run(tmp_path / "s.yaml", out=tmp_path / "out", **options)
+    assert "own seed 1" in str(failed.value)
+    assert KEYS[key] in str(failed.value)
+    assert len(rm_emulator.run(tmp_path / "s.yaml", out=tmp_path / "other", replay=False, **options).runs) == 2

@@ -368,7 +368,7 @@ ROWS: Final = [
         "submit: 2024-01-01",
         "11:15 spec.workload.jobs[0].submit: unknown unit '' in duration '2024-01-01' (units: ms, s,",
     ),
-    ("user: ann", "weight: 0", "11:15 spec.workload.jobs[0].weight: 0 is not accepted (expected a number above 0.0)"),
+    ("user: ann", "weight: 0", "11:15 spec.workload.jobs[0].weight: 0 is not accepted (expected at least 1e-06)"),
     ("user: ann", "weight: .nan", "11:15 spec.workload.jobs[0].weight: nan is not accepted (expected a finite number)"),
     ("user: ann", "weight: true", "11:15 spec.workload.jobs[0].weight: true is not accepted (expected a number)"),
     (

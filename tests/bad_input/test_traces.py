@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
+import lzma
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -90,8 +94,11 @@ TABLES: Final = [
     (b"job,weight,mean\na,-1,3\n", "t.csv:2 column 'weight': -1 is not a weight (above 0)"),
     (b"job,weight,mean\na,nan,3\n", "t.csv:2 column 'weight': 'nan' is not a finite number"),
     (b"job,mean\n,3\n", "t.csv:2 column 'job': empty (each row names its job)"),
-    (b"job;mean\na;3\n", "t.csv:1: the cells seem to be separated by ';' (set the option delimiter)"),
-    (b"job\tmean\na\t3\n", "t.csv:1: the cells seem to be separated by '\\t' (set the option delimiter)"),
+    (
+        b"job;mean\na;3\n",
+        "t.csv:1: the cells seem to be separated by ';', not by ',' (set the option delimiter: --option 'delimiter=;')",
+    ),
+    (b"job\tmean\na\t3\n", "t.csv:1: the cells seem to be separated by '\\t', not by ',' (set the option delimiter"),
     (b"job,mean\r\na,-3\r\n", "t.csv:2 column 'mean': -3 is negative (a duration is 0 or more)"),
     (b"\xef\xbb\xbfjob,mean\na,-3\n", "t.csv:2 column 'mean': -3 is negative (a duration is 0 or more)"),
     (
@@ -103,11 +110,11 @@ TABLES: Final = [
     (gzip.compress(b"job,mean\na,-3\n", mtime=0), "t.csv:2 column 'mean': -3 is negative (a duration is 0 or more)"),
     (
         gzip.compress(gzip.compress(b"job,mean\na,3\n", mtime=0), mtime=0),
-        "t.csv:1: byte 0x8b is not UTF-8 text (save the file as UTF-8)",
+        "t.csv: is gzip inside gzip: unpack it once (gunzip)",
     ),
     (b"PAR1" + bytes(100), "t.csv: truncated or damaged Parquet file (parquet: File out of specifica"),
     (b"PAR1junkPAR1", "t.csv: truncated or damaged Parquet file (parquet: File out of specifica"),
-    (b"PK\x03\x04junk", "t.csv:1 column 'PK\x03\x04junk': not a known column (known: job, name, user, a"),
+    (b"PK\x03\x04junk", "t.csv: is a zip archive, or a spreadsheet: take the file out of it, or save the table"),
     (b'[{"job":1}]', "t.csv:1 column '[{\"job\":1}]': not a known column (known: job, name, user"),
     (b"<a/>", "t.csv:1 column '<a/>': not a known column (known: job, name, user, app,"),
     (b"a: 1", "t.csv:1 column 'a: 1': not a known column (known: job, name, user, app,"),
@@ -199,7 +206,7 @@ JobID,Sub,Start,End,Mem,CPU,Dur
 """
 #: `--map` for the table above -> what is said.
 MAPS: Final = {
-    "": "'' is not a mapping (write OURS=YOURS, such as submit=SubmitTime)",
+    "": "--map: '' is empty",
     "JobID": "'JobID' is not a mapping (write OURS=YOURS, such as submit=SubmitTime)",
     "jobs=JobID,durations=Dur": "e.csv:1 column 'jobs': not a known column (known: job, name, user, app,",
     "job=JobId,durations=Dur": "e.csv:1: there is no column 'JobId' for job (the file has: JobID, Sub, S",
@@ -389,3 +396,42 @@ def test_a_mapping_is_not_written_over_a_file(refused: Refused, tmp_path: Path) 
     mapping = "job=JobID,durations=Dur"
     assert "is there already" in refused("convert", "csv", "e.csv", "o", "--map", mapping, "--map-file", "m.yaml")
     assert (tmp_path / "m.yaml").read_text() == "mine"
+
+
+def _zipped(data: bytes) -> bytes:
+    into = io.BytesIO()
+    with zipfile.ZipFile(into, "w") as archive:
+        archive.writestr("t.csv", data)
+    return into.getvalue()
+
+
+_TABLE: Final = b"job,submit,tasks,mean\na,0,1,3\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (_zipped(_TABLE), "t.csv: is a zip archive, or a spreadsheet: take the file out of it"),
+        (gzip.compress(gzip.compress(_TABLE)), "t.csv: is gzip inside gzip: unpack it once (gunzip)"),
+        (bz2.compress(_TABLE), "t.csv: is packed by bzip2"),
+        (lzma.compress(_TABLE), "t.csv: is packed by xz"),
+        (_TABLE.replace(b",", b";"), "separated by ';', not by ',' (set the option delimiter: --option 'delimiter=;')"),
+    ],
+    ids=["zip", "gzip twice", "bzip2", "xz", "semicolons"],
+)
+@pytest.mark.parametrize("options", [(), ("--format", "csv")], ids=["guessed", "named"])
+def test_a_table_in_another_dress(
+    refused: Refused, tmp_path: Path, data: bytes, says: str, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "t.csv").write_bytes(data)
+    assert says in refused("traces", "describe", "t.csv", *options)
+
+
+def test_bad_rows_among_good_ones_name_the_option_that_leaves_them_out(refused: Refused, tmp_path: Path) -> None:
+    rows = "M1,1,j,1,Terminated,10,20,100,0.5\nR2_1,1,j,1,Terminated,nan,30,nan,0.5\n"
+    (tmp_path / "t.csv").write_text(rows)
+    said = refused("traces", "describe", "t.csv", "--format", "alibaba2018").splitlines()
+    assert said[0].startswith("t.csv:2 column 'start_time': 'nan' is not a whole number")
+    assert said[-1].startswith("--skip-bad-rows leaves out rows that cannot be read")
+    (tmp_path / "t.csv").write_text(rows.splitlines()[1])
+    assert "--skip-bad-rows" not in refused("traces", "describe", "t.csv", "--format", "alibaba2018")

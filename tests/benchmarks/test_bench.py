@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks.rows import Row
+from benchmarks.rows import Row, cannot_run
 from benchmarks.run import _chosen, run
 from rm_emulator.issues import InvalidInput
 from schedulers.core.policy import policies
@@ -40,6 +40,7 @@ def test_all_promised_rows_are_there(rows: list[dict[str, object]]) -> None:
     assert names >= {f"queue_limits_{what}/fifo" for what in ("p50", "p99", "idle")}
     assert names >= {"decision_mean/decima", "decision_p98/decima"}
     assert names >= {"bundle_examinations", "build_schedule_10000"}
+    assert names >= {f"command_cpu_s/{command}" for command in ("check", "policies", "schema", "explain")}
 
 
 @pytest.mark.bench
@@ -102,3 +103,16 @@ def test_the_command_prints_its_rows_on_standard_output_and_progress_beside() ->
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert [row["name"] for row in json.loads(done.stdout)] == ["cli_help_ms"]
     assert "cli_help_ms ..." in done.stderr
+
+
+def test_a_group_of_which_nothing_can_run_here_ends_with_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [cannot_run("x", "install the extra k8s").plain()]
+    monkeypatch.setattr(program, "run", lambda *_, **__: rows)
+    with pytest.raises(SystemExit) as ended:
+        program.main(["kubernetes"])
+    assert ended.value.code == 2
+    assert "install the extra k8s" in capsys.readouterr().out
+    rows.append(Row(name="y", value=1.0, unit="s").plain())
+    program.main(["kubernetes"])

@@ -190,6 +190,83 @@ def test_a_life_is_coloured_while_the_job_waits(desktop):
     assert "no room" in bar.get_attribute("title")
 
 
+def opened(page):
+    return page.locator("#waiters tr.story")
+
+
+def test_a_job_opens_and_closes_its_story_by_keyboard(desktop):
+    page = desktop.page
+    page.select_option("#whose", "fifo")
+    button = listed(page).nth(1).locator("button.open")
+    job = button.inner_text().split()[0]
+    button.press("Enter")
+    assert button.get_attribute("aria-expanded") == "true"
+    assert opened(page).get_attribute("id") == button.get_attribute("aria-controls")
+    assert opened(page).locator("section").get_attribute("aria-label") == f"Story of {job} under fifo"
+    button.press("Escape")
+    assert opened(page).count() == 0
+    assert button.get_attribute("aria-expanded") == "false"
+
+
+def test_a_story_has_stages_waits_and_the_command_that_goes_on(desktop, report_path):
+    page = desktop.page
+    page.select_option("#whose", "fifo")
+    row = listed(page).first
+    row.locator(".life").click()
+    assert opened(page).locator(".track .awaits").count() == 1
+    assert opened(page).locator(".track .runs").count() >= 1
+    assert "no room (no node has room for a task of it)" in opened(page).locator("ol li").first.inner_text()
+    job = row.locator("button.open").inner_text().split()[0]
+    command = f"rm-emulator explain {report_path.parent} {job} --label fifo --advise"
+    assert opened(page).locator("pre").inner_text() == command
+    page.select_option("#whose", "slearn")  # a story goes with its row
+    assert opened(page).count() == 0
+
+
+def test_a_label_in_a_legend_chooses_the_jobs(desktop):
+    page = desktop.page
+    page.select_option("#whose", "slearn")
+    page.locator("#jct .legendtoggle").nth(2).click()
+    page.wait_for_function("document.getElementById('whose').value === 'fifo'")
+    assert "fifo" in page.inner_text("#said")
+    assert listed(page, "users").evaluate_all("rows => [...new Set(rows.map(r => r.dataset.of))]") == ["fifo"]
+
+
+def test_a_label_in_the_comparison_chooses_the_jobs(desktop):
+    page = desktop.page
+    page.click("#comparison a[data-show=three_sigma]")
+    assert page.input_value("#whose") == "three_sigma"
+    assert page.url.endswith("#jobs")
+
+
+def test_a_point_of_a_sweep_opens_in_place_from_the_table_and_from_a_chart(open_page, swept_report):
+    opened = open_page(path=swept_report).ready()
+    page = opened.page
+    page.locator("#comparison td:first-child a", has_text="5").first.click()
+    assert page.locator("#point h3").inner_text() == "Point 5: count 2, tasks 8"
+    assert page.locator("#point tbody td:first-child").all_inner_texts() == ["fifo", "fair", "las"]
+    assert page.locator("#point p a").get_attribute("href") == "points/5/report.html"
+    page.locator("#point button").click()
+    place = page.locator("#best_label .scatterlayer .point").last
+    place.scroll_into_view_if_needed()
+    box = place.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("#best_label .hoverlayer .hovertext")
+    page.mouse.down()
+    page.mouse.up()
+    page.wait_for_selector("#best_label + #point")
+    assert opened.messages == []
+
+
+def test_a_story_fits_on_a_phone(open_page):
+    page = open_page(viewport={"width": 400, "height": 844}).page
+    listed(page).first.locator("button.open").click()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    box = opened(page).locator("section").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 400
+
+
 def test_a_table_too_wide_for_a_phone_says_that_it_scrolls(open_page):
     page = open_page(viewport={"width": 400, "height": 844}).page
     page.wait_for_selector(".scroll.more:has(#comparison)")

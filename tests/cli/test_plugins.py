@@ -36,6 +36,21 @@ def test_a_policy_from_outside_the_tree_runs_in_worker_processes(command: Callab
     assert runs["outside"]["jct_s"] == runs["fifo"]["jct_s"]
 
 
+@pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_what_a_plugin_prints_is_no_part_of_the_results(command: Callable[..., Any], tmp_path: Path, jobs: str) -> None:
+    observes = "\n    def observe(self, event, view):\n        print('heard')\n"
+    (tmp_path / "talks.py").write_text(GOOD.format(name="talks") + observes + "\n\nprint('hello')\n")
+    out = tmp_path / "out"
+    options = ["--set", "spec.policies[1]={kind: talks}", "--plugin", tmp_path / "talks.py", "--jobs", jobs]
+    said = command("run", "hello", *options, "--out", out, "--json")
+    assert [run["label"] for run in json.loads(said.out)["runs"]] == ["fifo", "talks", "sjf"]
+    assert "hello\n" in said.err
+    assert "heard\n" in said.err or jobs == "2"  # workers write to the file itself
+    assert command("replay", out, "--label", "talks").out.count("\n") == 1
+    job = command("explain", out, "report", "--label", "talks", "--json")
+    assert json.loads(job.out)["story"]["job"]
+
+
 def test_a_plugin_is_listed(command: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "listed.py").write_text(GOOD.format(name="listed"))
     entries = json.loads(command("policies", "--json", "--plugin", tmp_path / "listed.py").out)

@@ -37,3 +37,11 @@ def test_training_leaves_weights_and_says_how_good_they_are(command: Callable[..
     again = command("train", source, "--out", out, "--jobs", "1")
     assert again.code == 2
     assert again.err == f"{out}: holds a training run: --resume goes on with it\n"
+
+
+def test_distilling_is_not_resumed(command: Callable[..., Any], tmp_path: Path) -> None:
+    said = command("train", "distilled", "--resume", "--out", tmp_path / "out")
+    assert (said.code, said.err) == (
+        2,
+        "--resume: trees are distilled in one go, there is nothing to go on with; leave it out\n",
+    )

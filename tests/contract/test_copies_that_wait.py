@@ -10,7 +10,7 @@ from rm_emulator.testing import Subject, case_for, run_case
 from schedulers.core.live import JobState, StageState
 from schedulers.core.model import CopyRules
 from schedulers.core.policy import ClusterView
-from schedulers.kit.assigned import Lined
+from schedulers.kit.assigned import AssigningPolicy
 from schedulers.kit.forecast import Forecast
 
 SUBJECT = Subject(
@@ -22,15 +22,15 @@ SUBJECT = Subject(
 
 
 def test_the_runs_of_a_task_are_forecast_as_they_are_among_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    own, asked = Lined._runs_of, list[Forecast]()
+    own, asked = AssigningPolicy._forecast_of, list[Forecast]()
 
-    def checked(self: Lined, job: JobState, stage: StageState, task: int, view: ClusterView) -> Forecast:
+    def checked(self: AssigningPolicy, job: JobState, stage: StageState, task: int, view: ClusterView) -> Forecast:
         forecast, whole = own(self, job, stage, task, view), Forecast(view, (), self._rates)
         assert forecast.runs(job, stage.index, task) == whole.runs(job, stage.index, task)
         asked.append(forecast)
         return forecast
 
-    monkeypatch.setattr(Lined, "_runs_of", checked)
+    monkeypatch.setattr(AssigningPolicy, "_forecast_of", checked)
     for seed in range(30):
         run_case(SUBJECT, case_for(SUBJECT, seed, disorder=bool(seed % 2)))
     assert any(one is not another for one, another in pairwise(asked))

@@ -155,7 +155,7 @@ def test_a_predictor_that_peeks_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
             super().__init__(config, workload, *args, **kwargs)
             Peeks.told_times.update({e.job.id: 1e3 * e.runtimes[-1].ms[-1] for e in workload.jobs})
 
-    monkeypatch.setattr("rm_emulator.engine.played.Simulation", Leaky)
+    monkeypatch.setattr("rm_emulator.engine.in_memory.Simulation", Leaky)
     subject = broken(predictors, Peeks)
     subject = Subject(policy={"kind": "sjf"}, predictor=subject.predictor)
     with pytest.raises(AssertionError, match="depend on the future"):

@@ -21,7 +21,7 @@ from schedulers.core.abilities import (
 )
 from schedulers.core.compatible import policy_of
 from schedulers.core.errors import InvalidParameters
-from schedulers.core.policy import _BEFORE, Policy, policies
+from schedulers.core.policy import _ABILITY_OF_MEMBER, Policy, policies
 
 PLUGIN = """
 from schedulers.core.abilities import Ability
@@ -108,7 +108,7 @@ def test_a_policy_around_another_adds_to_its_uses_of_queues() -> None:
 
 @pytest.mark.parametrize(
     ("before", "kind"),
-    [({"reserves": True}, "KeepsNodes"), ({"preempts": True}, "Preempts"), ({"urges": ()}, "Urges")],
+    [({"reserves": True}, "KeepsNodes"), ({"preempts": True}, "Preempts"), ({"urges": ()}, "WantsNodes")],
 )
 def test_a_policy_that_defines_what_nobody_would_ask_is_refused(before: dict[str, object], kind: str) -> None:
     old = type("Old", (Policy,), before)
@@ -117,4 +117,4 @@ def test_a_policy_that_defines_what_nobody_would_ask_is_refused(before: dict[str
 
 
 def test_what_a_policy_of_before_is_told_to_inherit_is_there() -> None:
-    assert all(issubclass(getattr(abilities, name), Ability) for name in _BEFORE.values())
+    assert all(issubclass(getattr(abilities, name), Ability) for name in _ABILITY_OF_MEMBER.values())

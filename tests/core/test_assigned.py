@@ -61,7 +61,7 @@ def placed(one: Scheduler, *facts: Event) -> list[tuple[str, int, int, str]]:
 def lines(one: Scheduler) -> dict[str, list[tuple[str, int, int]]]:
     """Who waits at which node."""
     assert isinstance(one.policy, Assigned)
-    at = one.policy.lines.at
+    at = one.policy.node_queues.by_node
     return {name: [(t.job, t.stage, t.task) for t in at[name].values()] for name in sorted(at)}
 
 

@@ -47,7 +47,7 @@ def test_a_log_of_format_2_replays_to_itself() -> None:
     assert replay(lines) == lines
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_weights_of_any_format_are_read_whole(number: int) -> None:
     found, made = unpack((DATA / f"weights-{number}.safetensors").read_bytes(), "w"), stored.weights()
     assert found.architecture == made.architecture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -103,6 +104,26 @@ def test_a_class_of_the_same_name_elsewhere_does_not_replace_it(registry: Regist
 def test_registering_the_same_class_again_is_harmless(registry: Registry[Thing]) -> None:
     registry.register("thing", source="a book")(Thing)
     assert len(list(registry)) == 1
+
+
+def test_a_name_is_found_in_the_module_of_that_name_alone() -> None:
+    code = (
+        "import sys; from schedulers.core.policy import policies; policies.entry('fifo');"
+        "print([m for m in sys.modules if m.startswith('schedulers.policies.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['schedulers.policies.fifo']\n"
+
+
+@pytest.mark.parametrize("name", ["first_fit", "worst_fit"])  # `worst_fit` is in a module of another name
+def test_a_plug_in_does_not_take_the_name_of_a_class_that_is_not_imported_yet(name: str) -> None:
+    code = (
+        "from schedulers.core.errors import InvalidParameters; from schedulers.core.placer import placers\n"
+        f"try: placers.register({name!r}, source='x')(type('Mine', (), {{'__module__': 'mine'}}))\n"
+        "except InvalidParameters as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert f"placer '{name}' is registered already, by schedulers.placers." in done.stdout
 
 
 def test_every_module_of_the_package_registers_itself() -> None:

@@ -161,7 +161,7 @@ def test_the_reserved_start_is_not_put_off_when_tasks_take_longer() -> None:
     end(made, 61_000, "first0")
     assert placed(made.handle(Tick(61_000))) == [("large", "n0")]
     assert made.state.reservations is not None
-    assert made.state.reservations.held == {}
+    assert made.state.reservations.by_stage == {}
 
 
 def test_a_gang_is_given_a_set_of_nodes() -> None:
@@ -201,7 +201,7 @@ def test_a_reservation_ends_by_facts(fact: object) -> None:
     assert made.state.reservations is not None
     assert "n0" in made.state.reservations.by_node
     made.handle(fact)
-    assert made.state.reservations.held == {}
+    assert made.state.reservations.by_stage == {}
     validate(made.state)
 
 

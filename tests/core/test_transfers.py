@@ -84,7 +84,7 @@ def test_the_copy_whose_output_is_there_first_counts_node_by_node() -> None:
 def test_the_last_of_all_parents_tasks_says_when_all_is_there() -> None:
     made = finished(Links(rate=60 * MIB))
     live = made.state.jobs["a"]
-    live.stages[0].made(1, "n1", 1200)
+    live.stages[0].add_output(1, "n1", 1200)
     assert arrivals(made) == {"n0": 2200, "n1": 2050}
 
 

@@ -133,8 +133,8 @@ class _Run:
         placed = [machine for number, machine in enumerate(claims) if number not in refused]
         tried = len(claims)
         if self.case.get("commit") == "all_or_nothing" and (refused or len(claims) < job.left):
-            if not refused:
-                tried = 0  # it claims nothing
+            if len(claims) < job.left:
+                tried = 0  # no commit is tried without a place for every task, so no claim can be refused
             refused, placed = set(range(tried)), []
         for machine in placed:
             self.free[machine] -= job.cpu

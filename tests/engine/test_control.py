@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rm_emulator.engine.control import Control, OneScheduler
-from rm_emulator.engine.several import Several
+from rm_emulator.engine.multiple_schedulers import MultipleSchedulers
 from rm_emulator.engine.workers import Workers
 from schedulers.core.events import NodeAdded
 from schedulers.core.log import SchedulerConfig
@@ -19,7 +19,7 @@ ASKED = sorted(name for name in {*Control.__annotations__, *vars(Control)} if no
 
 def controls() -> list[Control]:
     two = [Scheduler(CONFIG), Scheduler(CONFIG)]
-    return [OneScheduler(Scheduler(CONFIG)), Several(two, {}), Workers(Decentraliser(CONFIG))]
+    return [OneScheduler(Scheduler(CONFIG)), MultipleSchedulers(two, {}), Workers(Decentraliser(CONFIG))]
 
 
 @pytest.mark.parametrize("control", controls(), ids=lambda control: type(control).__name__)

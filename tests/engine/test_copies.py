@@ -10,7 +10,7 @@ from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import Disorder, EngineConfig
 from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.testing import Audit, Kept, job, node, stage
+from rm_emulator.testing import Audit, MemoryRecording, job, node, stage
 from rm_emulator.workload.model import Fixed, PerNode, RunTimes, Workload, WorkloadJob
 from schedulers.core import abilities
 from schedulers.core.decisions import Copy
@@ -60,7 +60,7 @@ class Run:
         made = SchedulerConfig(
             resources=("cpu", "memory"), policy={"kind": "copying"}, offers=timing(engine).offers, copies=copies
         )
-        self.audit, self.kept = Audit(Scheduler(made, log=log)), Kept()
+        self.audit, self.kept = Audit(Scheduler(made, log=log)), MemoryRecording()
         entries = tuple(WorkloadJob(job=spec, submit_ms=0, runtimes=times) for spec, times in jobs)
         self.simulation = Simulation(engine, Workload(name="t", jobs=entries), self.audit, self.kept)
         self.simulation.run()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.audit import Books
+from rm_emulator.audit import DeciderAudit
 from rm_emulator.engine.config import Decentralised, EngineConfig
-from rm_emulator.engine.recording import Kept
+from rm_emulator.engine.recording import MemoryRecording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.engine.workers import Workers
 from rm_emulator.workload.model import PerTask, Workload, WorkloadJob
@@ -50,7 +50,7 @@ def jobs(specs: list[Spec]) -> list[WorkloadJob]:
     return [job(f"j{n:02d}", at, stages) for n, (at, stages) in enumerate(sorted(specs))]
 
 
-def starts(kept: Kept) -> dict[tuple[str, int, int], int | None]:
+def starts(kept: MemoryRecording) -> dict[tuple[str, int, int], int | None]:
     return {(task.job, task.stage, task.task): task.started_ms for task in kept.tasks}
 
 
@@ -76,11 +76,11 @@ class Run:
         config = SchedulerConfig(resources=("slots",), policy={"kind": "fifo"}, seed=seed, decentralised=plain)
         log = Log(self.lines.extend)
         self.decider = Decentraliser(config, log=log)
-        self.audit = Books(self.decider)
+        self.audit = DeciderAudit(self.decider)
         architecture = Decentralised(message_ms=delay, slots_per_worker=slots, **msgspec.structs.asdict(chosen))
         engine = EngineConfig(nodes=nodes, resources=("slots",), queues=queues, architecture=architecture)
         of = Workload(name="test", jobs=tuple(workload), resources=("slots",))
-        kept = Kept()
+        kept = MemoryRecording()
         Simulation(engine, of, Workers(self.audit if audited else self.decider), kept, seed=seed).run()
         log.flush()
         self.tasks, self.rows, self.starts = kept.tasks, kept.jobs, starts(kept)
@@ -97,7 +97,7 @@ class Central:
         config = SchedulerConfig(resources=("slots",), policy={"kind": "fifo"}, offers="cycle")
         engine = EngineConfig(nodes=nodes, resources=("slots",), profile="events")
         of = Workload(name="test", jobs=tuple(workload), resources=("slots",))
-        kept = Kept()
+        kept = MemoryRecording()
         Simulation(engine, of, Scheduler(config), kept).run()
         self.starts = starts(kept)
 

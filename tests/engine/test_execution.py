@@ -19,7 +19,7 @@ CONFIG = EngineConfig(nodes=(node(),))
 
 def times(runtimes: RunTimes, tasks: int = 4, *, seed: int = 1, name: str = "a", execution: Execution | None = None):
     source = WorkloadJob(job=job(name, stage(tasks)), submit_ms=0, runtimes=(runtimes,))
-    return (execution or Execution(CONFIG, seed)).stages(source)[0]
+    return (execution or Execution(CONFIG, seed)).stage_times(source)[0]
 
 
 def drawn(made, tasks: int = 4, attempt: int = 0) -> list[int]:

@@ -96,7 +96,7 @@ def test_hooks_are_those_that_features_override_in_their_order() -> None:
     for run_time in hooks.run_time:
         runtime = run_time(None, runtime)
     assert runtime == 4
-    assert hooks.granted == hooks.started == hooks.over == hooks.left == ()
+    assert hooks.granted == hooks.started == hooks.over == hooks.removed == ()
     assert hooks.runs is not None
     assert hooks.ended is hooks.completed is None
 

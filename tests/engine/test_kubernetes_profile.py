@@ -9,7 +9,7 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.profiles.kubernetes import Kubernetes, PodLifecycle
-from rm_emulator.engine.recording import JobRow, Kept
+from rm_emulator.engine.recording import JobRow, MemoryRecording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.scenario.schema import Cluster
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
@@ -34,7 +34,7 @@ def run(*stages: Stage, settings: Kubernetes.Params = EXACT, ms: int = 1000, nod
     log = Log(lines.extend)
     policy: dict[str, Any] = {"kind": "fifo"}
     scheduler = Scheduler(SchedulerConfig(resources=("cpu",), policy=policy, offers="cycle"), log=log)
-    kept = Kept()
+    kept = MemoryRecording()
     job = WorkloadJob(job=Job(id="j", stages=stages), submit_ms=0, runtimes=tuple(Fixed(ms) for _ in stages))
     Simulation(config, Workload(name="w", jobs=(job,), resources=("cpu",)), scheduler, kept).run()
     log.flush()

@@ -14,7 +14,7 @@ from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.features.overbooking import Sharers
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.testing import Audit, Kept, job, scheduler, stage
+from rm_emulator.testing import Audit, MemoryRecording, job, scheduler, stage
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.checks import validate
 from schedulers.core.errors import InvalidTransition
@@ -48,7 +48,7 @@ def ends(
     cluster = EngineConfig(nodes=(node,), resources=("cpu", "network"), **settings)
     offers = timing(cluster).offers
     audit = Audit(Scheduler(SchedulerConfig(resources=("cpu", "network"), policy={"kind": "fifo"}, offers=offers)))
-    kept = Kept()
+    kept = MemoryRecording()
     Simulation(cluster, Workload(name="test", jobs=jobs, resources=("cpu", "network")), audit, kept).run()
     validate(audit.state)
     audit.drained()

@@ -11,7 +11,7 @@ from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.control import Stalled
 from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.testing import Kept
+from rm_emulator.testing import MemoryRecording
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Service, Stage
@@ -38,7 +38,7 @@ def run(
     policy: dict[str, Any] | None = None,
     predictor: dict[str, Any] | None = None,
     queues: tuple[Queue, ...] = (),
-) -> tuple[Simulation, Kept]:
+) -> tuple[Simulation, MemoryRecording]:
     config = EngineConfig(
         nodes=(Node(id="n", capacity=(1000 * cores, 1024 * cores)),),
         resources=("cpu", "memory"),
@@ -51,7 +51,7 @@ def run(
         predictor=predictor,
         offers=timing(config).offers,
     )
-    kept = Kept()
+    kept = MemoryRecording()
     workload = Workload(name="w", jobs=jobs, resources=("cpu", "memory"))
     simulation = Simulation(config, workload, Scheduler(settings), kept, oracle=predictor == {"kind": "oracle"})
     simulation.run(until)

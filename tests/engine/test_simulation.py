@@ -14,7 +14,7 @@ from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.control import Stalled
 from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
+from rm_emulator.testing import Attempt, Audit, MemoryRecording, job, node, stage
 from rm_emulator.workload.model import Fixed, PerNode, PerTask, Remote, RunTimes, Waves, Workload, WorkloadJob
 from rm_emulator.workload.waves import StageWaves
 from schedulers.core.events import ContainerEnded, Estimated, Event, Heartbeat, JobChanged, JobSubmitted, Tick
@@ -52,7 +52,7 @@ class Run:
             containers_per_offer=self.config.containers_per_heartbeat,
         )
         self.audit = Audit(Scheduler(settings))
-        self.kept = Kept()
+        self.kept = MemoryRecording()
         sources = tuple(WorkloadJob(job=spec, submit_ms=at, runtimes=times, apart=apart) for at, spec, times in jobs)
         self.simulation = Simulation(
             self.config,
@@ -423,10 +423,10 @@ def with_master(ms: int, tasks: int = 1, *, at: int = 0, name: str = "a") -> Wor
     return WorkloadJob(job=job(name, stage(tasks)), submit_ms=at, runtimes=(Fixed(ms),), am=(1000, 1024))
 
 
-def run_sources(sources: tuple[WorkloadJob, ...], seed: int, **config: Any) -> Kept:
+def run_sources(sources: tuple[WorkloadJob, ...], seed: int, **config: Any) -> MemoryRecording:
     made = EngineConfig(nodes=(node(cores=8),), **{"profile": "sls", **config})
     audit = Audit(Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy={"kind": "fifo"}, offers="heartbeat")))
-    kept = Kept()
+    kept = MemoryRecording()
     Simulation(made, Workload(name="test", jobs=sources), audit, kept, seed=seed).run()
     audit.drained()
     return kept

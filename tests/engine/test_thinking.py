@@ -21,11 +21,11 @@ from rm_emulator.engine.config import (
 from rm_emulator.engine.config import (
     SharedState as Shared,
 )
-from rm_emulator.engine.several import Several, assigned, first_container
+from rm_emulator.engine.multiple_schedulers import MultipleSchedulers, assign_jobs, first_container
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.engine.thinking import ThinkingProfile, ThinkingScheduler
 from rm_emulator.known_answers.kinds import omega
-from rm_emulator.testing import Kept, case
+from rm_emulator.testing import MemoryRecording, case
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core import checks
 from schedulers.core.decisions import Place
@@ -108,7 +108,7 @@ def test_the_engine_commits_what_the_definition_says(case: dict[str, Any]) -> No
 
 def thinking(
     architecture: Architecture, policy: str = "fifo", seed: int = 1
-) -> tuple[Simulation, Kept, list[list[bytes]]]:
+) -> tuple[Simulation, MemoryRecording, list[list[bytes]]]:
     """A run of a small random scenario: its simulation, what was recorded, and each scheduler's log as lines."""
     made = case(seed, profile="events", executors=False)
     config = msgspec.structs.replace(made.config, architecture=architecture, containers_per_heartbeat=None)
@@ -126,8 +126,8 @@ def thinking(
             first_container=first_container(number) if number else 1,
         )
         schedulers.append(Scheduler(settings, log=Log(chunks.append)))
-    kept = Kept()
-    several = Several(schedulers, assigned(made.workload.jobs, thinkers))
+    kept = MemoryRecording()
+    several = MultipleSchedulers(schedulers, assign_jobs(made.workload.jobs, thinkers))
     simulation = Simulation(config, made.workload, several, kept, seed=seed, oracle=True)
     simulation.run()
     for scheduler in schedulers:
@@ -212,8 +212,8 @@ def test_a_scheduler_that_begins_to_think_sees_what_is_free(
     def look(self: ThinkingProfile, scheduler: ThinkingScheduler, name: str) -> int:
         nonlocal seen
         seen += 1
-        shown = getattr(self, "_locks", {}).get(scheduler.number)
-        assert isinstance(self.control, Several)
+        shown = getattr(self, "_offers", {}).get(scheduler.number)
+        assert isinstance(self.control, MultipleSchedulers)
         state = self.control.schedulers[scheduler.number].state
         checks.validate(state)
         for index, node in enumerate(state.nodes.values()):
@@ -231,23 +231,23 @@ def test_a_scheduler_that_begins_to_think_sees_what_is_free(
 def test_what_resource_fit_refuses_sequence_numbers_refuse_too(
     conflict: Literal["resource_fit", "sequence"], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = SharedStateProfile.refused
+    refused = SharedStateProfile.refused_claims
     compared = []
 
     def both(self: SharedStateProfile, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
-        too_large, newer = self._too_large(scheduler, claims), self._newer(scheduler, claims)
+        too_large, newer = self._fit_conflicts(scheduler, claims), self._sequence_conflicts(scheduler, claims)
         compared.append((len(too_large), len(newer)))
         assert {claim.container for claim in too_large} <= {claim.container for claim in newer}
         return refused(self, scheduler, claims)
 
-    monkeypatch.setattr(SharedStateProfile, "refused", both)
+    monkeypatch.setattr(SharedStateProfile, "refused_claims", both)
     thinking(Shared(schedulers=THREE, conflict=conflict), seed=seed)
     assert compared
 
 
 def run(
     architecture: Architecture, *jobs: WorkloadJob, cores: int = 4, policy: str = "fifo"
-) -> tuple[Simulation, Kept]:
+) -> tuple[Simulation, MemoryRecording]:
     """These jobs on one node of so many cores; returns the simulation and what was recorded."""
     config = EngineConfig(
         nodes=(Node(id="n", capacity=(cores,)),), resources=("cpu",), profile="events", architecture=architecture
@@ -261,11 +261,11 @@ def run(
         )
         for number in range(len(thinkers))
     ]
-    kept = Kept()
+    kept = MemoryRecording()
     simulation = Simulation(
         config,
         Workload(name="w", jobs=jobs, resources=("cpu",)),
-        Several(schedulers, assigned(jobs, thinkers)),
+        MultipleSchedulers(schedulers, assign_jobs(jobs, thinkers)),
         kept,
     )
     simulation.run()
@@ -297,17 +297,17 @@ def test_a_job_that_is_given_up_half_placed_is_over_when_nothing_of_it_runs() ->
 def test_alike_schedulers_take_jobs_in_turn() -> None:
     thinkers = [Thinker(name="s", users=("u",)), Thinker(name="a"), Thinker(name="b")]
     jobs = [source(str(n), user="u" if n == 2 else "") for n in range(5)]
-    assert assigned(jobs, thinkers) == {"0": 1, "1": 2, "2": 0, "3": 1, "4": 2}
+    assert assign_jobs(jobs, thinkers) == {"0": 1, "1": 2, "2": 0, "3": 1, "4": 2}
 
 
 def test_a_job_of_nobody_is_refused() -> None:
     with pytest.raises(ValueError, match=r"job '1' .* goes to no scheduler"):
-        assigned([source("1")], [Thinker(name="s", users=("u",))])
+        assign_jobs([source("1")], [Thinker(name="s", users=("u",))])
 
 
 def test_a_service_kind_chooses_its_scheduler() -> None:
     thinkers = [Thinker(name="s", kinds=("service",)), Thinker(name="b", kinds=("batch",))]
-    assert assigned([source("1"), source("2", service=Service())], thinkers) == {"1": 1, "2": 0}
+    assert assign_jobs([source("1"), source("2", service=Service())], thinkers) == {"1": 1, "2": 0}
 
 
 def test_the_policy_says_which_job_is_next() -> None:

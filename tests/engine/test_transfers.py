@@ -8,7 +8,7 @@ from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
+from rm_emulator.testing import Attempt, Audit, MemoryRecording, job, node, stage
 from rm_emulator.workload.model import Drawn, Fixed, RunTimes, Workload, WorkloadJob
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Edge, Job, Links, Node
@@ -32,7 +32,7 @@ class Run:
         chunks: list[bytes] = []
         log = Log(chunks.append)
         made = SchedulerConfig(resources=("cpu", "memory"), policy={"kind": "fifo"}, offers=timing(self.config).offers)
-        self.audit, self.kept = Audit(Scheduler(made, log=log)), Kept()
+        self.audit, self.kept = Audit(Scheduler(made, log=log)), MemoryRecording()
         entry = WorkloadJob(job=spec, submit_ms=0, runtimes=runtimes, am=(1, 1) if am else ())
         Simulation(self.config, Workload(name="t", jobs=(entry,)), self.audit, self.kept).run()
         self.audit.drained()

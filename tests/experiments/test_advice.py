@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from rm_emulator.experiments import grid
-from rm_emulator.experiments.advice import Advice, Tried, advised
+from rm_emulator.experiments.advice import Advice, TriedChange, advice_lines
 from rm_emulator.experiments.changes import Change
 from rm_emulator.experiments.explain import Explained, explain
 from rm_emulator.issues import InvalidInput
@@ -113,7 +113,7 @@ def jobs_of(out: Path) -> dict[str, tuple[int, int]]:
     return {job: (done, done - submitted) for job, submitted, done in rows}
 
 
-def tried(out: Path, job: str, **settings: Any) -> dict[str, Tried]:
+def tried(out: Path, job: str, **settings: Any) -> dict[str, TriedChange]:
     found = explain(out, job, advise=True, **settings)
     assert found.advice is not None
     return {each.change: each for each in found.advice.tried}
@@ -121,10 +121,10 @@ def tried(out: Path, job: str, **settings: Any) -> dict[str, Tried]:
 
 def words(found: Explained) -> list[str]:
     assert found.advice is not None
-    return advised(found.advice, found.story)
+    return advice_lines(found.advice, found.story)
 
 
-def is_as_run(each: Tried, job: str, without: Path, with_it: Path) -> bool:
+def is_as_run(each: TriedChange, job: str, without: Path, with_it: Path) -> bool:
     """Whether the figures of a change are those of two real runs."""
     before, after = jobs_of(without), jobs_of(with_it)
     others = [sum(jct for name, (_, jct) in ran.items() if name != job) for ran in (before, after)]
@@ -290,7 +290,7 @@ def test_nothing_in_the_run_directory_changes(ran: Callable[..., Path]) -> None:
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("struct", [Explained, Story, Moment, Waiting, Part, Advice, Tried])
+@pytest.mark.parametrize("struct", [Explained, Story, Moment, Waiting, Part, Advice, TriedChange])
 def test_every_field_of_the_document_is_described(struct: type[msgspec.Struct]) -> None:
     described = DOCS.read_text("utf-8")
     assert [
@@ -306,7 +306,7 @@ def test_every_kind_of_change_is_described() -> None:
 
 def test_each_run_is_announced(ran: Callable[..., Path]) -> None:
     lines: list[str] = []
-    tried(ran(MEMORY), "second", heard=lines.append)
+    tried(ran(MEMORY), "second", progress=lines.append)
     assert lines[0].startswith("trying 6 changes, each in a run of its own")
     assert lines[-1] == "[6/6] with 3 nodes instead of 2: 34 % sooner; the others take 25 % less on average"
 

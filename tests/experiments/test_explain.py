@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+import rm_emulator
+from rm_emulator.api import API_VERSION, Results
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments import explain
 from rm_emulator.issues import InvalidInput
+from rm_emulator.results import job_section, report
+from rm_emulator.results.chart import Cells
 from rm_emulator.results.story import Story, clock, story
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.events import ContainerStarted, Heartbeat, JobCancelled, JobSubmitted, NodeAdded, NodeLost
@@ -108,6 +112,34 @@ def test_it_ends_with_what_it_waited_for(queued: Path) -> None:
     assert lines[0] == "Job second"
     assert lines[-2] == "In all: waited 15 s, ran 40 s, JCT 55 s."
     assert lines[-1].startswith("Its tasks waited: ")
+
+
+def dated(folder: Path, **more: object) -> Results:
+    """A run of two jobs with dates."""
+    (folder / "jobs.csv").write_text("job,durations,submit\na,99,2024-01-31T10:00:00\nb,9,2024-01-31T10:01:30\n")
+    spec = {
+        "cluster": {"nodes": [{"count": 1, "capacity": {"cpu": 1}}]},
+        "workload": {"kind": "trace", "format": "csv", "path": str(folder / "jobs.csv"), **more},
+        "policies": [{"kind": "fifo"}],
+    }
+    scenario = {"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "dated"}, "spec": spec}
+    return rm_emulator.run(scenario, out=folder / "out")
+
+
+def test_a_dated_job_begins_with_the_date_of_its_submission(tmp_path: Path) -> None:
+    assert str(rm_emulator.explain(dated(tmp_path), "b")).startswith("Job b, submitted on 2024-01-31 at 10:01:30 UTC\n")
+
+
+def test_the_report_has_the_dates(tmp_path: Path) -> None:
+    out = dated(tmp_path).path
+    assert {each.job: each.came for each in job_section.job_section(Cells.of(out)).waiters["fifo"]}[
+        "b"
+    ] == "2024-01-31 10:01"
+    assert "Time 0 is 2024-01-31 10:00 UTC." in report.render(out)
+
+
+def test_arrivals_scaled_to_a_load_have_no_dates(tmp_path: Path) -> None:
+    assert str(rm_emulator.explain(dated(tmp_path, load=0.5), "b")).startswith("Job b\n")
 
 
 def test_nothing_is_advised_that_was_not_tried(queued: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times, split
-from rm_emulator.results.filling import Shared, Tree
+from rm_emulator.results.water_filling import SharedQueue, SharingTree
 
 
 def job(queue: str, *stages: FluidStage, submit_ms: int = 0, weight: float = 1.0) -> FluidJob:
@@ -21,7 +21,7 @@ def tasks(count: int, ms: float, *parents: int, demand: tuple[int, ...] = (1,)) 
 
 def finished(*jobs: FluidJob, queues=(), capacity=(4,), **more) -> list[float | None]:
     leaves = sorted({j.queue for j in jobs})
-    found = finish_times(jobs, Tree(queues, leaves, len(capacity)), capacity, **more)
+    found = finish_times(jobs, SharingTree(queues, leaves, len(capacity)), capacity, **more)
     return [None if at is None else round(at, 3) for at in found]
 
 
@@ -48,7 +48,7 @@ def test_two_queues_have_half_each():
 
 def test_weights_count():
     # a has 3 CPUs for its 6 tasks, b 1 CPU for its 2: both run at half speed
-    queues = [Shared(name="a", weight=3)]
+    queues = [SharedQueue(name="a", weight=3)]
     assert finished(job("a", tasks(6, 100)), job("b", tasks(2, 100)), queues=queues) == [200.0, 200.0]
 
 
@@ -58,11 +58,11 @@ def test_an_arrival_slows_the_others_from_then_on():
 
 
 def test_a_maximum_slows_a_queue_that_is_alone():
-    assert finished(job("a", tasks(4, 100)), queues=[Shared(name="a", most=(0.5,))]) == [200.0]
+    assert finished(job("a", tasks(4, 100)), queues=[SharedQueue(name="a", limit=(0.5,))]) == [200.0]
 
 
 def test_a_queue_that_may_have_nothing_never_ends():
-    queues = [Shared(name="a", most=(0.0,))]
+    queues = [SharedQueue(name="a", limit=(0.0,))]
     assert finished(job("a", tasks(1, 100)), job("b", tasks(1, 100)), queues=queues) == [None, 100.0]
 
 

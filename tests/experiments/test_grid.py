@@ -16,6 +16,8 @@ import pytest
 
 from rm_emulator.experiments import cell as cell_module
 from rm_emulator.experiments import grid
+from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.progress import Display, Lines
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results.figures import MACHINE_FIGURES, Summary
 from rm_emulator.results.replay import event_log
@@ -107,6 +109,26 @@ def test_a_missing_cell_is_computed(tiny: Tiny, tmp_path: Path) -> None:
     assert (again.computed, again.reused) == (1, 3)
 
 
+@pytest.mark.parametrize("name", ["events.jsonl", "jobs.parquet", "trace.json"])
+def test_a_damaged_cell_is_computed_again_and_named(
+    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    grid.run(tiny(), tmp_path / "out", jobs=1)
+    file = tmp_path / "out/runs/fair/2" / name
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    again = grid.run(tiny(), tmp_path / "out", jobs=1, display=Lines())
+    assert (again.computed, again.reused) == (1, 3)
+    assert file.read_bytes() == whole
+    assert f"fair seed 2 runs again: {name} is not as its run left it" in capsys.readouterr().err
+
+
+def test_a_cell_without_its_log_is_not_computed_again(tiny: Tiny, tmp_path: Path) -> None:
+    grid.run(tiny(), tmp_path / "out", jobs=1)
+    (tmp_path / "out/runs/fair/2/events.jsonl").unlink()
+    assert grid.run(tiny(), tmp_path / "out", jobs=1).computed == 0
+
+
 def test_more_seeds_add_to_what_is_there(tiny: Tiny, tmp_path: Path) -> None:
     grid.run(tiny(), tmp_path / "out", jobs=1)
     again = grid.run(tiny("spec.seeds=1..3"), tmp_path / "out", jobs=1)
@@ -189,6 +211,17 @@ def test_a_file_as_run_directory_is_refused(tiny: Tiny, tmp_path: Path) -> None:
         grid.run(tiny(), tmp_path / "tiny.yaml", jobs=1)
 
 
+@pytest.mark.parametrize("inside", ["another", "runs/fifo/3", "runs/../deep/er"])
+def test_a_folder_inside_a_run_directory_is_refused_and_nothing_is_written(
+    tiny: Tiny, tmp_path: Path, inside: str
+) -> None:
+    grid.run(tiny("spec.seeds=1"), tmp_path / "out", jobs=1)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InvalidInput, match="lies inside the run directory"):
+        grid.run(tiny("spec.seeds=1"), tmp_path / "out" / inside, jobs=1)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_two_runs_do_not_write_into_one_directory(tiny: Tiny, tmp_path: Path) -> None:
     loaded = tiny()
     scenario = grid.resolved(loaded)
@@ -242,6 +275,30 @@ def test_a_failing_cell_does_not_lose_the_others(tiny: Tiny, tmp_path: Path, job
     assert not (tmp_path / "out" / "runs" / "broken").exists()
 
 
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_code_that_does_not_return_is_reported_with_its_line(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    waits = f"while not Path({str(tmp_path / 'go')!r}).exists(): pass\n        yield from super().schedule(view, offer)"
+    fails = 'raise RuntimeError("this policy is broken")\n        yield'
+    text = BROKEN.replace(fails, waits).replace('"broken"', '"waits"')
+    (tmp_path / "waits.py").write_text(f"from pathlib import Path\n{text}")
+    plugins = cell_module.load_plugins([tmp_path / "waits.py"])
+    said = list[str]()
+
+    class Lets(Display):
+        def silent(self, cell: Cell, seconds: float, where: str) -> None:
+            if "waits.py:" in where or "pathlib.py:" in where:
+                said.append(where)
+                (tmp_path / "go").touch()  # the policy waits for its report, however long it takes
+
+    monkeypatch.setattr("rm_emulator.experiments.pool.SILENCE_S", 0.2)
+    loaded = tiny("spec.policies[1]={kind: waits}", "spec.seeds=1")
+    done = grid.run(loaded, tmp_path / "out", jobs=jobs, plugins=plugins, display=Lets())
+    assert done.failures == ()
+    assert said
+
+
 def test_a_worker_that_dies_takes_only_its_own_cell_with_it(tiny: Tiny, tmp_path: Path) -> None:
     plugin = tmp_path / "dying.py"
     plugin.write_text(DYING)
@@ -280,13 +337,13 @@ def test_a_full_disk_that_takes_no_traceback_either(
         raise OSError(28, "No space left on device", "jobs.parquet")
 
     monkeypatch.setattr("rm_emulator.experiments.pool.compute", full)
-    real = grid.RunDirectory.failure
+    real = grid.RunDirectory.keep_failure
 
     def failure(*arguments: Any) -> Any:
         monkeypatch.setattr("rm_emulator.experiments.directory.write_file", full)
         return real(*arguments)
 
-    monkeypatch.setattr(grid.RunDirectory, "failure", failure)
+    monkeypatch.setattr(grid.RunDirectory, "keep_failure", failure)
     finished = grid.run(tiny("spec.seeds=[1]"), tmp_path / "out", jobs=1)
     assert [str(f) for f in finished.failures] == [
         "fifo seed 1 failed: jobs.parquet: No space left on device",

@@ -176,7 +176,7 @@ def test_the_page_of_a_sweep_has_its_charts_and_leads_to_the_points(results: Res
     panels = figures["over_axes"][0]
     # Two panels, one for each value of the other axis, each with a line for each label.
     assert [trace["xaxis"] for trace in panels["data"]] == ["x"] * 3 + ["x2"] * 3
-    assert panels["data"][0]["customdata"] == ["1", "2", "4"]
+    assert panels["data"][0]["customdata"] == [["1", 1], ["2", 3], ["4", 5]]  # the value and the point
 
 
 def test_a_point_s_page_has_no_charts_of_the_sweep(results: Results) -> None:

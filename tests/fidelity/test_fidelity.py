@@ -72,9 +72,18 @@ def test_a_simulation_of_other_jobs_is_refused(compared: Path) -> None:
 
 def test_the_exit_code_is_0_inside_the_bars(compared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([compared], seeds=2, simulate=exact) == 0
-    said = capsys.readouterr()
-    assert "+0.0 %" in said.out
-    assert said.err == ""
+    assert "+0.0 %" in capsys.readouterr().out
+
+
+def test_progress_is_said_on_standard_error_where_there_is_no_terminal(
+    compared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.main([compared], seeds=2, simulate=exact)
+    said = capsys.readouterr().err.splitlines()
+    assert (said[0], said[-1]) == (
+        f"emulated runs: {compared.name}, 0 % done",
+        f"emulated runs: {compared.name}, 100 % done",
+    )
 
 
 def test_the_exit_code_is_1_outside_and_the_jobs_are_shown(compared: Path, capsys: pytest.CaptureFixture[str]) -> None:

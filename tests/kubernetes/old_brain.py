@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from operators.client import Client
-from operators.extender.brain import Saved
+from operators.extender.brain import BrainSnapshot
 from operators.extender.history import History
 from operators.extender.snapshots import Snapshots
-from operators.extender.status import why
+from operators.extender.status import wait_report
 from operators.lease import Lease, Term
 from schedulers.core.model import PastJob
 from schedulers.objects import names
@@ -109,7 +109,7 @@ def _half_released_gang(world: World) -> None:
 def _say_why(world: World) -> None:
     """Status fields and conditions of what waits, as `StatusWriter` reports them."""
     for entry in world.brain.jobs:
-        said = why(world.brain, entry)
+        said = wait_report(world.brain, entry)
         job = world.lists.dagjobs.get(entry.key)
         if said is None or job is None:
             continue
@@ -179,7 +179,7 @@ def planned(job: DagJob) -> dict[str, dict[str, str]]:
 
 def containers(snapshot: bytes) -> dict[int, str]:
     """By container the uid of its pod."""
-    return msgspec.msgpack.decode(snapshot, type=Saved).pods
+    return msgspec.msgpack.decode(snapshot, type=BrainSnapshot).pods
 
 
 if __name__ == "__main__":

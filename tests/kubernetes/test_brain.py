@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from operators import metrics
 from operators.cache.cache import Change
 from operators.client import Client
-from operators.extender.conditions import Conditions
-from operators.extender.status import StatusWriter, why
+from operators.extender.reports import ReportWriter
+from operators.extender.status import StatusWriter, wait_report
 from schedulers.core.checks import validate
-from schedulers.core.compatible import needs_estimates, with_lines
+from schedulers.core.compatible import needs_estimates, stable_orders
 from schedulers.core.policy import policies
 from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
@@ -284,7 +284,7 @@ def test_a_pod_that_only_wears_our_labels_takes_room(kind: str) -> None:
     assert cpus_free(world) == 0
     world.delete(other)
     assert cpus_free(world) == 2
-    assert world.brain.facts._orphans == {}
+    assert world.brain.translator._orphans == {}
 
 
 def test_a_pod_that_says_it_is_a_task_and_asks_for_more_takes_what_it_asks_for() -> None:
@@ -326,7 +326,7 @@ def test_a_pod_that_outlives_its_dagjob_holds_its_room_until_it_is_gone() -> Non
     state = world.brain.scheduler.state
     assert cpus_free(world) == 2
     world.delete(pod)
-    assert (cpus_free(world), state.containers, world.brain.facts._orphans) == (4, {}, {})
+    assert (cpus_free(world), state.containers, world.brain.translator._orphans) == (4, {}, {})
 
 
 def test_a_dagjob_heard_of_after_its_pods_gets_them() -> None:
@@ -385,9 +385,9 @@ def test_the_brain_decides_when_time_alone_makes_a_reservation_due() -> None:
     world.create_pods()
     world.brain.cycle()
     world.plain(cpu=1)
-    world.clock += 20_000 if world.brain.decisions.pause_ms() else 0
-    assert world.brain.decisions.pause_ms() == 0
-    world.brain.decisions.dirty = False
+    world.clock += 20_000 if world.brain.driver.pause_ms() else 0
+    assert world.brain.driver.pause_ms() == 0
+    world.brain.driver.dirty = False
     world.brain.cycle()
     assert world.brain.scheduler.state.reservations is not None
     assert list(world.brain.scheduler.state.reservations.by_node) == ["n0"]
@@ -470,7 +470,7 @@ def test_a_waiting_job_is_told_its_place_and_share() -> None:
     world.brain.cycle()
     entry = world.brain.jobs.of_owner(second.metadata.uid)
     assert entry is not None
-    waits = why(world.brain, entry)
+    waits = wait_report(world.brain, entry)
     assert waits is not None
     assert waits.message == (
         "no node has 1 cpu and 1 pods free (1 lack cpu; the nearest has 0 cpu and 108 pods free); "
@@ -525,7 +525,7 @@ def run_cycles(world: World, times: int = 1) -> None:
     """The pods that are wanted are made, and so many cycles follow."""
     world.create_pods()
     for _ in range(times):
-        world.brain.decisions.dirty = True
+        world.brain.driver.dirty = True
         world.brain.cycle()
 
 
@@ -634,16 +634,16 @@ def test_a_fact_told_while_decisions_are_carried_out_asks_for_another_cycle(monk
     world = World((1, 1))
     world.submit(stage("a", 1))
     world.create_pods()
-    carry_out = world.brain.decisions.carry_out
+    carry_out = world.brain.driver.carry_out
 
     def carried(decisions: Any) -> None:
-        monkeypatch.setattr(world.brain.decisions, "carry_out", carry_out)
+        monkeypatch.setattr(world.brain.driver, "carry_out", carry_out)
         carry_out(decisions)
-        world.brain.facts.lose_node("n1")
+        world.brain.translator.lose_node("n1")
 
-    monkeypatch.setattr(world.brain.decisions, "carry_out", carried)
+    monkeypatch.setattr(world.brain.driver, "carry_out", carried)
     world.brain.cycle()
-    assert world.brain.decisions.dirty
+    assert world.brain.driver.dirty
 
 
 def until(world: World, true: Callable[[], bool]) -> None:
@@ -688,7 +688,7 @@ def test_of_a_dagjob_that_is_gone_nothing_is_reported_any_more() -> None:
     second = world.submit(stage("a", 1))
     world.create_pods()
     world.brain.cycle()
-    conditions = Conditions(cast(Client, None))
+    conditions = ReportWriter(cast(Client, None))
     writer = StatusWriter(world.brain, conditions)
     writer.go_round()
     assert conditions.pending == 4  # the DagJob and its pod, and an Event on each, all not written yet
@@ -850,7 +850,7 @@ STEP: dict[str, Callable[[World, int], object]] = {
     "submit to a queue": lambda w, n: w.submit(stage("a", 1 + n), queue="abcd"[n % 4]),
     "plain in a queue": lambda w, n: w.plain(gated=n % 2 == 0, queue="abcd"[n % 4]),
 }
-LINED = with_lines()
+ORDERED_AHEAD = stable_orders()
 HERE = [entry.name for entry in policies if "kubernetes" in entry.worlds]
 STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_size=40)
 
@@ -860,7 +860,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_
 def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
     steps: list[tuple[str, int]], policy: str, lines: bool
 ) -> None:
-    placement = "deft" if lines and policy in LINED else "first_fit"
+    placement = "deft" if lines and policy in ORDERED_AHEAD else "first_fit"
     world = World((3, 2, 4), policy=policy, predictor=predictor_of(policy), placement=placement)
     for step, pick in steps:
         STEP[step](world, pick)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from operators.client import Client
-from operators.extender.conditions import Conditions
+from operators.extender.reports import ReportWriter
 from schedulers.objects.names import API_VERSION, GATE, WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod
 
@@ -54,8 +54,8 @@ class Here:
         conditions = (await self.fresh()).status.conditions
         return next((each for each in conditions if each.type == WAITING_CONDITION), None)
 
-    async def written(self, say: Callable[[Conditions], None], conditions: Conditions | None = None) -> None:
-        conditions = conditions or Conditions(self.client, per_second=1000)
+    async def written(self, say: Callable[[ReportWriter], None], conditions: ReportWriter | None = None) -> None:
+        conditions = conditions or ReportWriter(self.client, per_second=1000)
         task = asyncio.ensure_future(conditions.run())
         say(conditions)
         async with asyncio.timeout(10):
@@ -136,7 +136,7 @@ def test_a_pod_that_is_gone_stops_nothing(devcluster: Any) -> None:
         await place.client.delete(f"{place.path}/p", gracePeriodSeconds="0")
         say = {"reason": "NoRoom", "message": "x", "position": 1, "estimate_s": None}
 
-        def both(conditions: Conditions) -> None:
+        def both(conditions: ReportWriter) -> None:
             conditions.report_pod(pod, "NoRoom", "x")
             conditions.report_dagjob(f"{place.namespace}/d", uid=uid, **say)  # type: ignore[arg-type]
 
@@ -161,9 +161,9 @@ def test_a_dagjobs_other_fields_stay(devcluster: Any) -> None:
     async def main(place: Here) -> None:
         uid = await place.dagjob()
         await place.client.patch(f"{place.dagjobs}/d/status", {"status": {"phase": "Pending"}}, kind="merge")
-        key, conditions = f"{place.namespace}/d", Conditions(place.client, per_second=1000)
+        key, conditions = f"{place.namespace}/d", ReportWriter(place.client, per_second=1000)
 
-        def say(reason: str, position: int | None) -> Callable[[Conditions], None]:
+        def say(reason: str, position: int | None) -> Callable[[ReportWriter], None]:
             return lambda to: to.report_dagjob(
                 key, uid=uid, reason=reason, message=reason and "why", position=position, estimate_s=12.5
             )

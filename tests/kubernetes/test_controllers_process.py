@@ -13,11 +13,11 @@ from operators.client import Unreachable
 from operators.controllers import __main__ as main
 from operators.controllers import process as module
 from operators.controllers.config import ControllersConfig
-from operators.controllers.dagjobs import _Known
+from operators.controllers.dagjobs import _JobMemory
 from operators.controllers.process import ControllersProcess
-from operators.controllers.work import Work
+from operators.controllers.workqueue import WorkQueue
 from operators.serving import program
-from operators.serving.turns import Turns
+from operators.serving.watchdog import LoopWatchdog
 from schedulers.objects.dagjob import StageSpec
 from schedulers.objects.meta import Meta
 from schedulers.objects.queue import QueueObject
@@ -124,17 +124,17 @@ def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
         await asyncio.gather(*running, return_exceptions=True)
 
     monkeypatch.setattr(module, "STUCK_S", 0.5)
-    process.turns = Turns(0.5)
+    process.watchdog = LoopWatchdog(0.5)
     monkeypatch.setattr(process.queues, "go_round", hangs)
     asyncio.run(main())
 
 
 def test_a_round_that_waits_for_the_api_server_is_none_that_hangs(process: ControllersProcess) -> None:
     now = [0.0]
-    process.turns = Turns(60, clock=lambda: now[0])
-    process.turns.begin("queues")
+    process.watchdog = LoopWatchdog(60, clock=lambda: now[0])
+    process.watchdog.begin("queues")
     now[0] = 600.0
-    assert process.turns.stuck() == "loop 'queues' has not turned for 600 s"
+    assert process.watchdog.stuck() == "loop 'queues' has not turned for 600 s"
     assert process.stuck() is None  # nothing was heard for so long, either
 
 
@@ -146,7 +146,7 @@ def test_a_queue_that_comes_or_goes_wakes_its_jobs(process: ControllersProcess, 
         woken.append(key)
 
     async def hear() -> None:
-        process.work = Work(reconcile)
+        process.work = WorkQueue(reconcile)
         for name, queue in (("one", "q"), ("two", "other")):
             made = job(StageSpec("a", TEMPLATE), queue=queue)
             made.metadata.name = name
@@ -164,6 +164,6 @@ def test_a_queue_that_comes_or_goes_wakes_its_jobs(process: ControllersProcess, 
 
 def test_a_job_that_is_gone_is_forgotten(process: ControllersProcess) -> None:
     gone = job()
-    process.dagjobs._known["uid-j"] = _Known()
+    process.dagjobs._known["uid-j"] = _JobMemory()
     process._hear(Change("DagJob", gone, None))
     assert process.dagjobs._known == {}

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from operators.access import Access
 from operators.cache.cache import Cache, Change
 from operators.client import Client
-from operators.controllers.plan import Surroundings, plan
+from operators.controllers.plan import PlanContext, plan
 from operators.controllers.process import _kinds
 from operators.controllers.queues import Queues
-from operators.extender.brain import Brain, Saved
+from operators.extender.brain import Brain, BrainSnapshot
 from operators.extender.intake import Breaks
-from operators.extender.releases import Releases
+from operators.extender.releases import ReleaseWriter
 from operators.extender.takeover import take_over
-from operators.extender.wire import BadRequest, read_asked
+from operators.extender.wire import BadRequest, read_args
 from rm_emulator.scenario import live
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.scheduler import Scheduler
@@ -64,9 +64,9 @@ class Cluster:
 
     def lead(self, snapshot: bytes | None) -> None:
         """A new leader takes over."""
-        saved = msgspec.msgpack.decode(snapshot, type=Saved) if snapshot is not None else None
+        saved = msgspec.msgpack.decode(snapshot, type=BrainSnapshot) if snapshot is not None else None
         scheduler = Scheduler.restore(saved.core) if saved is not None else Scheduler(self._config)
-        releases = Releases(self.nowhere)
+        releases = ReleaseWriter(self.nowhere)
         self.brain = Brain(
             scheduler, self.cache, releases, clock=lambda: self.clock, breaks=Breaks(), reserved=self._reserved
         )
@@ -116,7 +116,7 @@ class Cluster:
         self.brain.expire()
         for raw in self.raw["Pod"]:
             try:
-                asked = read_asked(b'{"Pod":' + raw + b',"NodeNames":["n0","n1"]}')
+                asked = read_args(b'{"Pod":' + raw + b',"NodeNames":["n0","n1"]}')
             except BadRequest:
                 continue
             self.brain.filter(asked.pod, asked.names)
@@ -143,8 +143,8 @@ class Cluster:
         return live.of(*(live.listed(text) for text in lists))
 
 
-def around() -> Surroundings:
-    return Surroundings(
+def around() -> PlanContext:
+    return PlanContext(
         now_ms=10**12,
         heard_ms=10**9,
         nodes=NODES,
@@ -185,7 +185,7 @@ def runs_on(cluster: Cluster) -> bool:
 def starts(cluster: Cluster) -> bool:
     """Whether the good job's pod is released now."""
     cluster.brain.cycle()
-    return cluster.brain.decisions.outbox.is_pending("Pod-good-map-0-0-00000000")
+    return cluster.brain.driver.releases.is_pending("Pod-good-map-0-0-00000000")
 
 
 def kept_out(cluster: Cluster, queue: str) -> str:
@@ -195,7 +195,7 @@ def kept_out(cluster: Cluster, queue: str) -> str:
     cluster.send("DagJob", job)
     cluster.send("Pod", good_pod())
     cluster.brain.cycle()
-    (aside,) = cluster.brain.facts.intake.aside.values()
+    (aside,) = cluster.brain.translator.intake.aside.values()
     assert aside.kind == "DagJob"
     return aside.reason
 
@@ -283,32 +283,32 @@ def test_a_namespace_that_was_not_heard_of_yet_opens_no_queue_by_labels_that_it_
     cluster.send("Queue", {"metadata": {"name": "etl"}, "spec": {"namespaces": without}})
     job = dagjob("job", "later", [stage("map", 1, 5)], queue="etl")
     cluster.send("DagJob", job)
-    (aside,) = cluster.brain.facts.intake.aside.values()
+    (aside,) = cluster.brain.translator.intake.aside.values()
     assert aside.reason == "QueueNotAllowed"
     cluster.send("Namespace", {"metadata": {"name": "later"}})
-    assert not cluster.brain.facts.intake.aside
+    assert not cluster.brain.translator.intake.aside
 
 
 def test_an_object_at_which_the_brain_breaks_twice_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    from operators.extender.facts import Facts
     from operators.extender.intake import Broken
+    from operators.extender.translator import ChangeTranslator
 
-    hears = Facts.hear_dagjob
+    hears = ChangeTranslator.hear_dagjob
 
-    def breaks(self: Facts, old: Any, new: Any) -> None:
+    def breaks(self: ChangeTranslator, old: Any, new: Any) -> None:
         if new is not None and new.metadata.name == "bad":
             raise RuntimeError("a mistake of ours")
         hears(self, old, new)
 
-    monkeypatch.setattr(Facts, "hear_dagjob", breaks)
+    monkeypatch.setattr(ChangeTranslator, "hear_dagjob", breaks)
     cluster, remembered = Cluster(), Breaks()
-    cluster.brain.facts._breaks = remembered
+    cluster.brain.translator._breaks = remembered
     for _ in range(2):
         with pytest.raises(Broken) as raised:
             cluster.brain.hear(Change("DagJob", None, _bad(cluster)))
         remembered.note(raised.value)
     cluster.brain.hear(Change("DagJob", None, _bad(cluster)))
-    (aside,) = cluster.brain.facts.intake.aside.values()
+    (aside,) = cluster.brain.translator.intake.aside.values()
     assert aside.reason == "BrokeTheBrain"
     assert runs_on(cluster)
 

@@ -56,8 +56,8 @@ class Watched(Cluster):
         for name, spec in queues.items():
             self.send("Queue", {"metadata": {"name": name}, "spec": spec})
         self.words = Words()
-        teller: Any = self.words
-        self.writer = StatusWriter(self.brain, teller)
+        reports: Any = self.words
+        self.writer = StatusWriter(self.brain, reports)
 
     def settle(self, job: Item | None) -> None:
         """Everybody does their part until nothing changes any more; job: the DagJob that is there, if any."""

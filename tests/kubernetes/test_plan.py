@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.controllers.plan import CreatePod, Plan, Surroundings, plan, pod_name
+from operators.controllers.plan import CreatePod, Plan, PlanContext, plan, pod_name
 from operators.events import Event
 from schedulers.objects import names
 from schedulers.objects.dagjob import (
@@ -57,8 +57,8 @@ def around(
     nodes: tuple[str, ...] = ("n1",),
     unschedulable: dict[str, int] | None = None,
     heard: int = 10**9,
-) -> Surroundings:
-    return Surroundings(now, heard, nodes, ("default",), unschedulable or {}, 30_000, lambda ms: f"t{ms}")
+) -> PlanContext:
+    return PlanContext(now, heard, nodes, ("default",), unschedulable or {}, 30_000, lambda ms: f"t{ms}")
 
 
 def pod(stage: str, index: int, attempt: int = 0, *, phase: str = "Pending", code: int = 0, **spec: Any) -> Pod:
@@ -166,7 +166,7 @@ def test_a_narrowed_pod_for_which_kube_scheduler_finds_no_room_on_its_node_is_ma
     early = around(100_000, unschedulable={stuck.metadata.uid: 80_000})
     late = around(111_000, unschedulable={stuck.metadata.uid: 80_000})
     assert plan(one, [stuck], early).deletes == []
-    assert plan(one, [stuck], early).again_s == pytest.approx(10, abs=0.1)
+    assert plan(one, [stuck], early).requeue_after_s == pytest.approx(10, abs=0.1)
     (delete,) = plan(one, [stuck], late).deletes
     words = "kube-scheduler has found no room on node n1 for 31 s (Unschedulable: 0/1 nodes are available: no volume.)"
     assert (delete.why, delete.node) == (words, "")
@@ -175,14 +175,14 @@ def test_a_narrowed_pod_for_which_kube_scheduler_finds_no_room_on_its_node_is_ma
 def test_a_narrowed_pod_that_kube_scheduler_has_not_tried_is_left_to_it() -> None:
     untried = pod("a", 0, affinity=only("n1"))
     todo = plan(job(StageSpec("a", TEMPLATE)), [untried], around(10_000_000))
-    assert (todo.deletes, todo.again_s) == ([], None)
+    assert (todo.deletes, todo.requeue_after_s) == ([], None)
 
 
 def test_time_in_which_nothing_was_heard_is_no_time_in_which_no_room_was_found() -> None:
     stuck = unbindable(affinity=only("n1"))
     back = around(200_000, unschedulable={stuck.metadata.uid: 80_000}, heard=5_000)
     todo = plan(job(StageSpec("a", TEMPLATE)), [stuck], back)
-    assert (todo.deletes, todo.again_s) == ([], pytest.approx(25, abs=0.1))
+    assert (todo.deletes, todo.requeue_after_s) == ([], pytest.approx(25, abs=0.1))
 
 
 def test_a_pod_on_a_node_that_is_gone_is_made_anew_without_counting_as_a_try() -> None:
@@ -273,7 +273,7 @@ def test_a_pod_for_which_nothing_can_be_done_is_not_looked_at_all_the_time(narro
         stuck.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
     late = around(200_000, unschedulable={stuck.metadata.uid: 80_000})
     todo = plan(job(StageSpec("a", TEMPLATE)), [stuck], late)
-    assert (todo.deletes, todo.again_s) == ([], None)
+    assert (todo.deletes, todo.requeue_after_s) == ([], None)
 
 
 # -- what is not taken --------------------------------------------------------------------------
@@ -330,7 +330,7 @@ def test_what_kube_scheduler_cannot_bind_is_told_in_its_own_words() -> None:
 GPU: dict[str, Any] = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"example.com/gpu": 1}}}]}}
 
 
-def known(*resources: str) -> Surroundings:
+def known(*resources: str) -> PlanContext:
     return msgspec.structs.replace(around(), resources=resources)
 
 
@@ -346,7 +346,7 @@ def test_a_job_that_asks_for_what_is_not_configured_is_refused_and_told_so() -> 
 
 
 @pytest.mark.parametrize("surroundings", [around(), known("cpu", "example.com/gpu")], ids=["left", "configured"])
-def test_it_is_not_refused_where_that_is_left_to_kube_scheduler_or_configured(surroundings: Surroundings) -> None:
+def test_it_is_not_refused_where_that_is_left_to_kube_scheduler_or_configured(surroundings: PlanContext) -> None:
     assert made(plan(job(StageSpec("b", GPU)), [], surroundings)) == ["j-b-0-0"]
 
 

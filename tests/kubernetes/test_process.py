@@ -110,7 +110,7 @@ def test_a_takeover_that_fails_twice_gives_the_lease_back_and_is_raised(
     assert holder == ""
 
 
-@pytest.mark.parametrize("loop", ["_cycles", "_minutes", "_save"])
+@pytest.mark.parametrize("loop", ["_cycles", "_every_second", "_save"])
 def test_a_loop_that_breaks_in_two_terms_gives_the_lease_back_and_is_raised(
     loop: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +223,7 @@ def test_one_that_stands_by_says_who_leads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", ["_cycles", "_minutes"])
+@pytest.mark.parametrize("loop", ["_cycles", "_every_second"])
 def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
     loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,8 +233,8 @@ def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
     async def main() -> None:
         async with campaigning(Store(), tmp_path) as candidate:
             await until(lambda: candidate.process.term is not None)
-            assert candidate.process.turns.stuck() is None
-            await until(lambda: str(candidate.process.turns.stuck()).startswith(f"loop '{loop[1:]}' has not turned"))
+            assert candidate.process.watchdog.stuck() is None
+            await until(lambda: str(candidate.process.watchdog.stuck()).startswith(f"loop '{loop[1:]}' has not turned"))
 
     monkeypatch.setattr(BrainProcess, loop, hangs)
     monkeypatch.setattr(module, "STUCK_S", 2.0)
@@ -247,7 +247,7 @@ def test_loops_that_turn_are_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         async with campaigning(Store(), tmp_path) as candidate:
             await until(lambda: candidate.process.term is not None)
             await asyncio.sleep(3)
-            assert candidate.process.turns.stuck() is None
+            assert candidate.process.watchdog.stuck() is None
 
     monkeypatch.setattr(module, "STUCK_S", 2.0)
     asyncio.run(main())

@@ -10,7 +10,7 @@ import pytest
 
 from operators.client import stamp
 from operators.extender.rehearsals import rehearse_once
-from operators.extender.status import StatusWriter, said
+from operators.extender.status import StatusWriter, promise_status
 from schedulers.core.policy import Promise
 from schedulers.core.replay import Replay
 from schedulers.objects.dagjob import DagJob, PromiseStatus
@@ -30,7 +30,7 @@ def submit(there: World, minutes: float, *, tasks: int = 16) -> DagJob:
 
 def cycle(there: World) -> None:
     there.create_pods()
-    there.brain.decisions.dirty = True
+    there.brain.driver.dirty = True
     there.brain.cycle()
 
 
@@ -142,6 +142,6 @@ def test_a_new_leader_shows_the_promise_again_and_wishes_for_what_was_not_told()
 )
 def test_a_promise_is_a_sentence(finish: int, margin: int, message: str) -> None:
     promise = Promise(finish=finish, margin=margin, deadline=36_600_000, made=36_000_000, containers=4)
-    shown = msgspec.to_builtins(said(promise))
+    shown = msgspec.to_builtins(promise_status(promise))
     assert shown["message"] == message
     assert shown["revisedTime"] == "1970-01-01T10:00:00Z"

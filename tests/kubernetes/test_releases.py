@@ -13,7 +13,7 @@ import pytest
 
 from operators.client import ApiError, Client, Forbidden, Invalid, NotFound, Unreachable
 from operators.extender import releases as module
-from operators.extender.releases import Outcome, Releases, is_narrowed, release_patch
+from operators.extender.releases import Outcome, ReleaseWriter, is_narrowed, release_patch
 from operators.extender.window import Window
 from schedulers.objects.names import GANG_PLAN, GATE
 from schedulers.objects.pod import Pod
@@ -137,7 +137,7 @@ class Run:
 
     def __init__(self, answers: Answers, **settings: Any) -> None:
         self.answers, self.ended = answers, list[tuple[str, Outcome, str]]()
-        self.releases = Releases(cast(Client, answers), settled=lambda *end: self.ended.append(end), **settings)
+        self.releases = ReleaseWriter(cast(Client, answers), settled=lambda *end: self.ended.append(end), **settings)
 
     async def drained(self) -> None:
         async with self.at_work():
@@ -311,7 +311,7 @@ def test_a_release_waits_until_one_before_it_is_bound_and_one_that_is_soon_makes
 
 def test_who_is_given_up_holds_up_nobody() -> None:
     run = few("a", "b", "c")
-    run.releases.given_up("a")
+    run.releases.stop_waiting("a")
     asyncio.run(run.settle())
     assert run.sent() == ["a", "b", "c"]
 

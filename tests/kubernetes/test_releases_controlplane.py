@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from operators.client import Client
-from operators.extender.releases import Outcome, Releases, is_narrowed
+from operators.extender.releases import Outcome, ReleaseWriter, is_narrowed
 from schedulers.objects.names import API_VERSION, GANG_PLAN, GATE, RESERVED_NODE
 from schedulers.objects.pod import Pod
 from tests.kubernetes.store import until
@@ -48,7 +48,7 @@ class Here:
     def __init__(self, client: Client, namespace: str) -> None:
         self.client, self.namespace = client, namespace
         self.ended: list[tuple[str, Outcome, str]] = []
-        self.releases = Releases(client, settled=lambda *end: self.ended.append(end))
+        self.releases = ReleaseWriter(client, settled=lambda *end: self.ended.append(end))
 
     @property
     def outcomes(self) -> list[Outcome]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from operators.extender.figures import figures_of
-from operators.extender.status import StatusWriter, why
+from operators.extender.status import StatusWriter, wait_report
 from schedulers.objects.dagjob import DagJob
 from schedulers.objects.names import PODS_REFUSED, QUEUE_LABEL, WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod, PodStatus
@@ -41,8 +41,8 @@ class Words:
 
 def writer(world: World) -> tuple[StatusWriter, Words]:
     words = Words()
-    teller: Any = words
-    return StatusWriter(world.brain, teller), words
+    reports: Any = words
+    return StatusWriter(world.brain, reports), words
 
 
 def waiting(world: World) -> tuple[DagJob, Pod]:
@@ -58,12 +58,12 @@ def waiting(world: World) -> tuple[DagJob, Pod]:
 def test_a_pod_that_starts_and_ends_between_two_rounds_is_told_that_its_wait_is_over() -> None:
     world = World((1,))
     job, pod = waiting(world)
-    teller, words = writer(world)
-    teller.go_round()
+    reporter, words = writer(world)
+    reporter.go_round()
     assert words.pods[pod.key] == "NoRoom"
     world.settle()
     assert world.lists.pods[pod.key].is_terminal
-    teller.go_round()
+    reporter.go_round()
     assert (words.pods[pod.key], words.dagjobs[job.key]) == ("", "")
 
 
@@ -77,20 +77,20 @@ def test_a_new_leader_ends_what_an_earlier_one_has_said() -> None:
     world.change(ended, status=msgspec.structs.replace(ended.status, conditions=said))
     world.lists.dagjobs[job.key].status.reason = "NoRoom"
     world.new_leader()
-    teller, words = writer(world)
-    teller.go_round()
+    reporter, words = writer(world)
+    reporter.go_round()
     assert (words.pods, words.dagjobs) == ({pod.key: ""}, {job.key: ""})
 
 
 def test_a_job_whose_pods_cannot_be_made_says_so() -> None:
     world = World((1,))
     job = world.submit(stage("a", 1))
-    teller, words = writer(world)
-    teller.go_round()
+    reporter, words = writer(world)
+    reporter.go_round()
     assert words.dagjobs[job.key] == "WaitsForAsk"
     status = msgspec.structs.replace(job.status, conditions=[Condition(PODS_REFUSED, "True", "Forbidden", "no")])
     world._put("DagJob", world.lists.dagjobs, DagJob(job.metadata, job.spec, status))
-    teller.go_round()
+    reporter.go_round()
     assert words.dagjobs[job.key] == "PodsRefused"
 
 
@@ -106,7 +106,7 @@ def four(policy: str) -> tuple[World, list[DagJob]]:
 def told(world: World, job: DagJob) -> tuple[int | None, str]:
     entry = world.brain.jobs.of_owner(job.metadata.uid)
     assert entry is not None
-    said = why(world.brain, entry)
+    said = wait_report(world.brain, entry)
     assert said is not None
     return said.position, said.message
 
@@ -163,8 +163,8 @@ def test_a_wait_is_an_event_on_the_job_and_on_few_of_its_pods() -> None:
     world.submit(stage("a", 50))
     world.create_pods()
     world.brain.cycle()
-    teller, words = writer(world)
-    teller.go_round()
+    reporter, words = writer(world)
+    reporter.go_round()
     assert words.events == [("DagJob", "NoRoom"), *[("Pod", "NoRoom")] * 3]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from operators.cache.reflector import Change
-from operators.extender.brain import Brain, Saved
+from operators.extender.brain import Brain, BrainSnapshot
 from operators.extender.takeover import take_over
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import PastJob
@@ -100,7 +100,7 @@ class Writes:
     def bound(self, uid: str) -> None:
         self.released.pop(uid, None)
 
-    def given_up(self, uid: str) -> None:
+    def stop_waiting(self, uid: str) -> None:
         self.released.pop(uid, None)
 
 
@@ -147,7 +147,7 @@ class World:
         if snapshot is None:
             scheduler = Scheduler(self.config, log=log)
         else:
-            saved = msgspec.msgpack.decode(snapshot, type=Saved)
+            saved = msgspec.msgpack.decode(snapshot, type=BrainSnapshot)
             scheduler, pods = Scheduler.restore(saved.core, log=log), saved.pods
         cache: Any = self.lists
         self.log = log

@@ -10,9 +10,9 @@ import pytest
 
 from rm_emulator.issues import InvalidInput
 from rm_emulator.learn.config import PACKAGED, find, read
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 
-TRAINED = Path(shelf.__file__).parent / "trained"
+TRAINED = Path(model_store.__file__).parent / "trained"
 GOOD = """\
 name: mine
 workloads:

@@ -224,7 +224,7 @@ def test_a_rule_stepped_through_the_environment_gives_the_log_of_its_scenario(
     env.reset(seed=3)
     over = False
     while not over:
-        _, _, over, *_ = env.step(env.encode(RULES[rule](env.graph, env.view, env.episode.policy.asked)))
+        _, _, over, *_ = env.step(env.encode(RULES[rule](env.graph, env.view, env.episode.policy.question_count)))
     assert env.episode.log == log
     assert hashlib.sha256(log).hexdigest() == sha256
 
@@ -241,7 +241,7 @@ def test_an_executor_class_is_part_of_the_action_where_nodes_have_several_capaci
     assert observation["classes"].tolist() == [0.5, 1.0]
     over = False
     while not over:
-        action = env.encode(RULES["fair"](env.graph, env.view, env.episode.policy.asked))
+        action = env.encode(RULES["fair"](env.graph, env.view, env.episode.policy.question_count))
         assert observation["rooms"][action[0]][action[2]] > 0
         observation, _, over, *_ = env.step(action)
     assert env.episode.log == log

@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 from rm_emulator.issues import InvalidInput
 from rm_emulator.learn.agents import next_decided
 from rm_emulator.learn.environment import SchedulingEnv, lachesis
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 from schedulers.learned.order_network import OrderNetwork
 from tests.learn.conftest import LACHESIS_SCENARIO
 
@@ -51,12 +51,12 @@ def test_rewards_add_up_to_the_makespan_and_masks_allow_what_may_be_next(small: 
 def test_stepped_as_the_policy_decides_it_is_the_log_of_its_run(small: str) -> None:
     entry = {"kind": "lachesis", "predictor": {"kind": "oracle"}, "placement": {"kind": "deft"}}
     env = made(small, keeps_log=True, changes={"spec.policies": [entry]})
-    network, over = OrderNetwork(shelf.take("lachesis", "lachesis")), False
+    network, over = OrderNetwork(model_store.weights_of("lachesis", "lachesis")), False
     env.reset(seed=2)
     while not over:
         row, _ = next_decided(network, env.graph, None)
         _, _, over, _, _ = env.step(env.encode(row))
-    assert env.episode.log == env.play("oracle", seed=2).log
+    assert env.episode.log == env.play("lachesis", seed=2).log
 
 
 def test_several_are_stepped_together() -> None:

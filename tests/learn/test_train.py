@@ -29,7 +29,7 @@ pytestmark = NEEDS_TORCH
 def training(config: Path, folder: Path, **how: Any) -> Training:
     from rm_emulator.learn.train import Training
 
-    return Training(read(config), folder, say=lambda _: None, **how)
+    return Training(read(config), folder, report=lambda _: None, **how)
 
 
 def same(left: State, right: State) -> bool:
@@ -46,14 +46,14 @@ def test_a_run_that_was_stopped_goes_on_bit_by_bit(
     config.write_text(config.read_text().replace("ppo", method))
     whole = training(config, tmp_path / "whole").run()
     begun = training(config, tmp_path / "parts")
-    keep, left = begun._keep, iter([True] * 3)
+    keep, left = begun._save_checkpoint, iter([True] * 3)
 
     def stop() -> None:
         keep()
         if not next(left, False):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(begun, "_keep", stop)
+    monkeypatch.setattr(begun, "_save_checkpoint", stop)
     with pytest.raises(KeyboardInterrupt):
         begun.run()
     assert checkpoints.load(tmp_path / "parts").iteration == 3
@@ -114,7 +114,7 @@ def test_the_smoke_run_beats_chance(tmp_path: Path) -> None:
     from rm_emulator.learn.config import find
     from rm_emulator.learn.train import Training, smoke
 
-    run = Training(smoke(read(find("decima"))), tmp_path / "out", jobs=2, say=lambda _: None)
+    run = Training(smoke(read(find("decima"))), tmp_path / "out", jobs=2, report=lambda _: None)
     state = run.run()
     references = dict(zip(run.agent.references, state.references, strict=True))
     assert state.best_score * references["capped_sjf"][0] < 0.8 * references["random"][0]
@@ -127,14 +127,14 @@ def test_lachesis_goes_on_bit_by_bit_and_its_weights_say_what_they_met(
     text = lachesis.read_text()
     assert read(lachesis).objective == "makespan"
     parts = training(lachesis, tmp_path / "parts")
-    keep = parts._keep
+    keep = parts._save_checkpoint
 
     def stop() -> None:
         keep()
         if parts.state.iteration:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(parts, "_keep", stop)
+    monkeypatch.setattr(parts, "_save_checkpoint", stop)
     with pytest.raises(KeyboardInterrupt):
         parts.run()
     assert lachesis.read_text() == text

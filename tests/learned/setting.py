@@ -13,7 +13,7 @@ from rm_emulator.experiments.assembly import waves_of
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import build
-from rm_emulator.testing import Kept
+from rm_emulator.testing import MemoryRecording
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
@@ -50,8 +50,10 @@ def episode(policy: dict[str, Any], seed: int) -> Episode:
             seed=seed,
         )
     )
-    kept = Kept()
+    kept = MemoryRecording()
     Simulation(config, built.workload, made, kept, seed=seed, waves_of=waves_of(built), oracle=True).run()
     assert isinstance(made.policy, Dispatch) or policy["kind"] != "dispatch"
     spans = [job.finish_ms - job.submit_ms for job in kept.jobs if job.finish_ms is not None]
-    return Episode(len(spans), fmean(spans) / 1000, made.policy.asked if isinstance(made.policy, Dispatch) else 0)
+    return Episode(
+        len(spans), fmean(spans) / 1000, made.policy.question_count if isinstance(made.policy, Dispatch) else 0
+    )

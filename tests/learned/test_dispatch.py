@@ -117,7 +117,7 @@ def test_a_limit_is_of_the_job_and_those_that_it_gives_away_do_not_count() -> No
     world.submit(job("a", stage(4)), job("b", stage(9)), job("c", stage(9)))
     world.start()
     world.end(1)
-    assert world.policy.promises.given == {("a", 0): {("c", 0): 3}}
+    assert world.policy.promises.by_source == {("a", 0): {("c", 0): 3}}
 
 
 def test_an_executor_is_sent_to_another_job_before_its_stage_is_open() -> None:
@@ -164,8 +164,8 @@ def test_promises_of_executors_that_are_lost_are_void() -> None:
     world.start()
     world.end(1)
     world.tell(NodeLost(world.now, "n"))
-    world.policy.promises.check("a", world.scheduler.state.jobs["a"], world.scheduler.view)
-    assert world.policy.promises.given == {}
+    world.policy.promises.drop_impossible("a", world.scheduler.state.jobs["a"], world.scheduler.view)
+    assert world.policy.promises.by_source == {}
 
 
 def test_a_restored_policy_goes_on_with_the_same_promises() -> None:
@@ -175,9 +175,9 @@ def test_a_restored_policy_goes_on_with_the_same_promises() -> None:
     world.end(1)
     kept, other = msgspec.msgpack.decode(msgspec.msgpack.encode(world.policy.dump())), Scripted()
     other.load(kept, world.scheduler.view)
-    assert other.promises.given == world.policy.promises.given
-    assert other.promises.to("b") == world.policy.promises.to("b")
-    assert other.promises.net("a") == world.policy.promises.net("a") == -2
+    assert other.promises.by_source == world.policy.promises.by_source
+    assert other.promises.promised_to("b") == world.policy.promises.promised_to("b")
+    assert other.promises.net_change("a") == world.policy.promises.net_change("a") == -2
 
 
 def test_where_containers_end_with_their_tasks_a_stage_keeps_its_slots_unasked() -> None:

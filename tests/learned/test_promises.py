@@ -27,7 +27,7 @@ from tests.property.test_state_machine import PREDICTORS, Core
 def hold(policy: Dispatch, graph: Graph, view: ClusterView) -> None:
     """What is true whenever somebody is asked."""
     promises = policy.promises
-    for name, index in promises.given:
+    for name, index in promises.by_source:
         stage = view.jobs[name].stages[index]
         idle = [c.id for c in view.idle() if (c.job, c.stage) == (name, index)]
         free = set(idle) - promises.waiting.get(name, {}).keys()
@@ -37,16 +37,16 @@ def hold(policy: Dispatch, graph: Graph, view: ClusterView) -> None:
     for name, waiting in promises.waiting.items():
         assert all(view.containers[number].job == name for number in waiting), "an executor waits elsewhere"
     anew = Observation(promises)
-    anew.note(*view.jobs)
+    anew.mark_changed(*view.jobs)
     anew.refresh(view)
     for job in graph.jobs:
-        seen, now = policy.observation.sight(job.name), anew.sight(job.name)
-        assert (seen.left, seen.executors, seen.amounts) == (now.left, now.executors, now.amounts)
+        seen, now = policy.observation.job(job.name), anew.job(job.name)
+        assert (seen.unpromised, seen.executors, seen.amounts) == (now.unpromised, now.executors, now.amounts)
         assert seen.nodes.tolist() == now.nodes.tolist()
         states = view.jobs[job.name].stages
         for row in job.valid.nonzero()[0]:
             stage = states[job.stages[row]]
-            assert stage.waiting > promises.to(job.name).get(stage.index, 0), "all its tasks are promised"
+            assert stage.waiting > promises.promised_to(job.name).get(stage.index, 0), "all its tasks are promised"
             assert candidates(job.least, graph.executors), "no executor can be given to it"
 
 

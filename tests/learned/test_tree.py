@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from schedulers.core.errors import InvalidTree
-from schedulers.learned import facts, shelf
-from schedulers.learned.facts import FACTS
+from schedulers.learned import model_store, tree_features
 from schedulers.learned.graph import Graph
 from schedulers.learned.limits import candidates
 from schedulers.learned.orders import prices
 from schedulers.learned.tree import TreeDecider, Trees, TreeSplit, read, reasons, value, write
+from schedulers.learned.tree_features import TREE_FEATURES
 from tests.learned.drawn import drawn_graph
 
 TEXT = """\
@@ -25,11 +25,11 @@ stage:
   else: 1
 limit: {if: size <= 300, then: 5, else: all}
 """
-NAMES = tuple(FACTS)
+NAMES = tuple(TREE_FEATURES)
 
 
 def row(**known: float) -> np.ndarray:
-    return np.array([known.get(name, 0.0) for name in FACTS])
+    return np.array([known.get(name, 0.0) for name in TREE_FEATURES])
 
 
 def test_what_is_written_is_read_back() -> None:
@@ -39,19 +39,19 @@ def test_what_is_written_is_read_back() -> None:
 
 
 def test_the_trees_that_ship_are_read_back_from_what_they_say() -> None:
-    trees = shelf.trees("distilled")
+    trees = model_store.trees_of("distilled")
     assert read(write(trees), "again") == trees
 
 
 @pytest.mark.parametrize("many", [1, 30])
 def test_the_job_then_the_stage_with_the_best_score_is_chosen(many: int) -> None:
-    trees = shelf.trees("distilled")
+    trees = model_store.trees_of("distilled")
     graph = drawn_graph(many, np.random.default_rng(1))
     (job, at, limit, _), chosen = TreeDecider(trees).choose(graph)
-    jobs, of_jobs = facts.of_jobs(graph)
+    jobs, of_jobs = tree_features.job_features(graph)
     scores = [value(trees.job, own) for own in of_jobs]
     assert jobs[int(np.argmax(scores))] == job
-    rows, of_stages = facts.of_stages(graph.jobs[job])
+    rows, of_stages = tree_features.stage_features(graph.jobs[job])
     scores = [value(trees.stage, np.concatenate([of_jobs[int(np.argmax(scores))], own])) for own in of_stages]
     assert rows[int(np.argmax(scores))] == at
     assert limit in candidates(graph.jobs[job].least, graph.executors)
@@ -60,7 +60,7 @@ def test_the_job_then_the_stage_with_the_best_score_is_chosen(many: int) -> None
 
 def test_only_what_may_be_chosen_is_chosen() -> None:
     generator = np.random.default_rng(2)
-    decider = TreeDecider(shelf.trees("distilled"))
+    decider = TreeDecider(model_store.trees_of("distilled"))
     for _ in range(300):
         graph = drawn_graph(int(generator.integers(1, 6)), generator)
         action = decider.choose(graph).action
@@ -77,7 +77,7 @@ def test_of_equal_scores_the_first_job_by_prices_has_it() -> None:
 def test_the_order_of_jobs_changes_nothing() -> None:
     graph = drawn_graph(12, np.random.default_rng(4))
     turned = Graph(graph.jobs[::-1], graph.executors)
-    decider = TreeDecider(shelf.trees("distilled"))
+    decider = TreeDecider(model_store.trees_of("distilled"))
     one, other = decider.choose(graph).action, decider.choose(turned).action
     assert (graph.jobs[one.job].name, *one[1:]) == (turned.jobs[other.job].name, *other[1:])
 

@@ -16,7 +16,7 @@ from safetensors.numpy import save
 
 import schedulers.learned
 from schedulers.core.errors import InvalidWeights
-from schedulers.learned.shelf import SHIPPED
+from schedulers.learned.model_store import SHIPPED
 from schedulers.learned.weights import ARCHITECTURES, Weights, initial, pack, unpack
 
 WEIGHTS = initial(ARCHITECTURES["released"], np.random.default_rng(1))
@@ -72,13 +72,13 @@ def test_the_networks_are_as_large_as_their_docs_say(name: str, parameters: int)
     ("data", "message"),
     [
         (b"", "w: 0 bytes that are no weights, or only their beginning"),
-        (FILE[:-1], "24,511 bytes that are no weights, or only their beginning"),
+        (FILE[:-1], "24,591 bytes that are no weights, or only their beginning"),
         (FILE[:100], "100 bytes that are no weights, or only their beginning"),
         (pickle.dumps({"a": 1}), "this is a pickle or an archive, as torch.save writes; weights are safetensors"),
         (b"PK\x03\x04" + bytes(20), "this is a pickle or an archive"),
         ((9).to_bytes(8, "little") + b"{" + bytes(20), "29 bytes that are no weights, or only their beginning"),
         (with_header(lambda header: header.pop("__metadata__")), "these are weights of something else"),
-        (about(format="0"), "weights of format 0; this version reads 1 to 2"),
+        (about(format="0"), "weights of format 0; this version reads 1 to 3"),
         (about(node_features="to_start work"), "node_features 'to_start work'; this version has 'to_start work dur"),
         (about(architecture='{"kind":"x"}'), "an architecture that is not known here: "),
         (about(architecture='{"embedding":0,"hidden":[1],"heads":[1]}'), "an architecture with layers of (0, 1, 1)"),
@@ -87,7 +87,7 @@ def test_the_networks_are_as_large_as_their_docs_say(name: str, parameters: int)
         (with_arrays(lambda arrays: arrays.update({"stage.0.bias": np.zeros(32)})), "'stage.0.bias' is float64 (32,)"),
         (
             with_header(lambda header: header["stage.0.bias"].update(data_offsets=["a", 4])),
-            "24,504 bytes that are no weights, or only their beginning",
+            "24,584 bytes that are no weights, or only their beginning",
         ),
     ],
 )
@@ -110,3 +110,10 @@ def test_the_file_beside_weights_that_ship_is_about_these(name: str) -> None:
     folder = Path(schedulers.learned.__file__).parent / "trained"
     about = json.loads((folder / f"{name}.json").read_text())
     assert about["sha256"] == hashlib.sha256((folder / about["weights"]).read_bytes()).hexdigest()
+
+
+def test_weights_of_which_some_bytes_were_lost_are_refused() -> None:
+    data = bytearray(pack(initial(ARCHITECTURES["released"], np.random.default_rng(1))))
+    data[-200:-100] = bytes(100)
+    with pytest.raises(InvalidWeights, match="w: damaged: its numbers are not those that were written"):
+        unpack(bytes(data), "w")

@@ -17,7 +17,7 @@ from rm_emulator.testing import job, node, scheduler, stage
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import JobSubmitted
 from schedulers.core.scheduler import Scheduler
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 from schedulers.learned.graph import Action, Graph
 from schedulers.learned.limits import candidates
 from schedulers.learned.weights import ARCHITECTURES, initial, pack
@@ -89,7 +89,7 @@ def test_the_weights_are_those_for_executors_that_outlive_tasks_or_for_container
     graph = msgspec.structs.replace(drawn_graph(9, np.random.default_rng(3)), outlive=outlive)
     policy = Decima(Decima.Params())
     chosen(policy, graph)
-    assert policy._network.weights is shelf.take(weights)
+    assert policy._network.weights is model_store.weights_of(weights)
 
 
 def test_an_objective_beside_weights_of_ones_own_is_refused() -> None:
@@ -123,7 +123,7 @@ def test_chance_follows_the_probabilities() -> None:
     graph = drawn_graph(2, np.random.default_rng(3))
     policy = Decima(Decima.Params(sample=True), seed=1)
     drawn = []
-    for policy.asked in range(2000):
+    for policy.question_count in range(2000):
         action = chosen(policy, graph)
         drawn.append((action.job, action.row))
     scores = policy._network.scores(graph)
@@ -140,7 +140,7 @@ def test_in_10000_draws_nothing_is_chosen_that_may_not_be() -> None:
         graph = drawn_graph(int(generator.integers(1, 4)), generator)
         policy._network._blocks.clear()
         for _ in range(20):
-            policy.asked += 1
+            policy.question_count += 1
             action = chosen(policy, graph)
             assert graph.jobs[action.job].valid[action.row]
             assert action.limit in candidates(graph.jobs[action.job].least, 50)

@@ -11,7 +11,7 @@ import pytest
 from rm_emulator import testing
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.testing import POLICY_CHECKS, Case, Kept, PolicyCheck, Subject, job, node, scheduler, stage
+from rm_emulator.testing import POLICY_CHECKS, Case, MemoryRecording, PolicyCheck, Subject, job, node, scheduler, stage
 from rm_emulator.workload import data
 from rm_emulator.workload.model import Drawn, Remote, Workload, WorkloadJob
 from schedulers.core.decisions import Hold, Place
@@ -309,7 +309,7 @@ def busy(policy: dict[str, Any], seed: int, *, remote: float = 1.5) -> tuple[flo
         for i in range(40)
     )
     workload = Workload(name="busy", jobs=jobs, remote=Remote(off=remote))
-    kept = Kept()
+    kept = MemoryRecording()
     config = SchedulerConfig(resources=("cpu", "memory"), policy=policy, offers="heartbeat", seed=seed)
     made = Simulation(
         EngineConfig(nodes=nodes), data.place(workload, nodes, 3, seed), Scheduler(config), kept, seed=seed

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import rm_emulator
 from rm_emulator.results import replay
-from schedulers.learned import shelf
-from schedulers.learned.facts import FACTS
+from schedulers.learned import model_store
 from schedulers.learned.tree import TreeSplit, write
+from schedulers.learned.tree_features import TREE_FEATURES
 from tests.policies.test_decima import scenario
 
 
@@ -24,8 +24,8 @@ def test_the_story_of_a_job_tells_the_rules_that_decided(tmp_path: Path) -> None
 
 
 def test_a_patched_tree_decides_otherwise(tmp_path: Path) -> None:
-    trees = shelf.trees("distilled")
-    last = TreeSplit([*FACTS].index("place"), 0.0, 0.0, 1.0)  # who is first by the rule is not
+    trees = model_store.trees_of("distilled")
+    last = TreeSplit([*TREE_FEATURES].index("place"), 0.0, 0.0, 1.0)  # who is first by the rule is not
     (tmp_path / "patched.yaml").write_text(write(trees._replace(job=last)))
     policies = [{"kind": "distilled", "label": "ours"}, {"kind": "distilled", "tree": "patched", "label": "patched"}]
     results = rm_emulator.run(

@@ -8,7 +8,7 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.testing import Kept, job, node, scheduler, stage
+from rm_emulator.testing import MemoryRecording, job, node, scheduler, stage
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.events import Heartbeat, JobSubmitted
 from schedulers.core.log import SchedulerConfig
@@ -39,7 +39,7 @@ def test_a_job_that_its_queue_lets_in_late_gets_its_master_then(policy: str) -> 
     )
     config = EngineConfig(nodes=(node("n", 16),), profile="sls", queues=(Queue(name="default", max_running=1),))
     settings = SchedulerConfig(resources=("cpu", "memory"), policy={"kind": policy}, offers="heartbeat")
-    kept = Kept()
+    kept = MemoryRecording()
     Simulation(config, Workload(name="w", jobs=jobs), Scheduler(settings), kept).run()
     masters = [task for task in kept.tasks if task.stage == 1]
     for earlier, later in pairwise(sorted(masters, key=lambda task: task.started_ms)):

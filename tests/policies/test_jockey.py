@@ -8,7 +8,7 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.testing import Kept, job, node, scheduler, stage
+from rm_emulator.testing import MemoryRecording, job, node, scheduler, stage
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.decisions import Place
 from schedulers.core.errors import InvalidParameters
@@ -159,7 +159,7 @@ def ran(policy: dict[str, Any], error: float, *, deadline: int = 180_000) -> tup
     config = EngineConfig(nodes=(node("n", 20),), profile="events")
     predictor = {"kind": "oracle", "error": [error, error]}
     made = Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy=policy, predictor=predictor, offers="cycle"))
-    kept, heard = Kept(), []
+    kept, heard = MemoryRecording(), []
     handle = made.handle
     made.handle = lambda event: heard.append(type(event)) or handle(event)  # type: ignore[method-assign, func-returns-value]
     Simulation(config, Workload(name="w", jobs=sources), made, kept, oracle=True).run()

@@ -16,7 +16,7 @@ from schedulers.core.events import JobSubmitted, NodeAdded
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.policy import ClusterView
 from schedulers.core.scheduler import Scheduler
-from schedulers.learned import shelf
+from schedulers.learned import model_store
 from schedulers.learned.next_stage import NextStage
 from schedulers.learned.routes import RouteChoices
 from schedulers.learned.stage_orders import STAGE_RULES
@@ -98,7 +98,7 @@ def test_weights_of_another_network_are_refused() -> None:
 
 def test_what_is_beyond_its_training_it_says_once() -> None:
     drawn = initial(LACHESIS, np.random.default_rng(1))
-    shelf.put("few", pack(Weights(LACHESIS, drawn.arrays, {"most jobs": "1"})), "few.safetensors")
+    model_store.register("few", pack(Weights(LACHESIS, drawn.arrays, {"most jobs": "1"})), "few.safetensors")
     made, said = scheduler({"kind": "lachesis", "weights": "few"}, node("n", cores=1), predictor=ORACLE), []
     for name in "abc":
         made.handle(JobSubmitted(0, job(name, *TWO)))

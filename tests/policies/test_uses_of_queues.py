@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 import rm_emulator
-from rm_emulator.results.filling import unused_settings
+from rm_emulator.results.unused import unused_settings
 from schedulers.core.abilities import uses_of_queues
 from schedulers.core.policy import policies
 

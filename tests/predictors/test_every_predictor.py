@@ -51,7 +51,7 @@ def live(predictor: Predictor, numbers: range, *, cancel: bool = True) -> list[A
     for n in numbers:
         spec, at = some_job(n), 60 * 3_600_000 + n * 7_200_000
         if n % 4 == 0:
-            predictor.told(spec.id, [100 + n] * len(spec.stages))
+            predictor.hear_estimates(spec.id, [100 + n] * len(spec.stages))
         plan = predictor.submitted(spec, at)
         answers += [plan, [predictor.estimate(spec.id, s) for s in range(len(spec.stages))]]
         open_jobs.append(spec)
@@ -119,7 +119,7 @@ def test_memory_does_not_grow_with_finished_jobs(kind: str) -> None:
         specs = [some_job(n) for n in range(jobs)]
         for n, spec in enumerate(specs):
             at = n * DAY_MS // 4
-            predictor.told(spec.id, [1] * len(spec.stages))
+            predictor.hear_estimates(spec.id, [1] * len(spec.stages))
             predictor.submitted(spec, at)
             end(predictor, spec, pilots_ran=False, at=at, cancel=n % 5 == 0)
         return len(msgspec.msgpack.encode(predictor.dump()))

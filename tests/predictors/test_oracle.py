@@ -11,7 +11,7 @@ from schedulers.core.predictor import predictors
 def answers(error: list[float], seed: int = 1) -> list[float]:
     cls, params = predictors.parse({"kind": "oracle", "error": error})
     made = cls(params, seed=seed)
-    made.told("j", (1000,) * 200)
+    made.hear_estimates("j", (1000,) * 200)
     found = [made.estimate("j", stage) for stage in range(200)]
     assert found == [made.estimate("j", stage) for stage in range(200)]
     return [each.task_ms for each in found if each is not None]

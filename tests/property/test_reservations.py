@@ -145,8 +145,8 @@ class World:
             for stage in job.open_stages():
                 asked = [node for node in state.sizes.fitting(stage.size) if reservations.takes(node, job, stage)]
                 assert list(reservations.allowed(job, stage)) == asked
-                if reservations.shows(job, stage, None, asked=False) and state.sizes.has_room():
-                    assert reservations.has_takers()
+                if reservations.is_offer_useful_to(job, stage, None, asked=False) and state.sizes.has_room():
+                    assert reservations.is_offer_useful()
 
 
 @pytest.mark.parametrize("beats", [False, True], ids=["cycles", "beats"])

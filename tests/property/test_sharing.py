@@ -11,17 +11,29 @@ from hypothesis import strategies as st
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.testing import Audit, Kept, Ran, Subject, case, job, node, run_case, scheduler, stage, subjects
+from rm_emulator.testing import (
+    Audit,
+    MemoryRecording,
+    Ran,
+    Subject,
+    case,
+    job,
+    node,
+    run_case,
+    scheduler,
+    stage,
+    subjects,
+)
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
-from schedulers.core.compatible import has_lines
+from schedulers.core.compatible import assigns_ahead
 from schedulers.core.decisions import Place
 from schedulers.core.events import ContainerEnded, Estimated, Event, JobSubmitted, Tick
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
-from schedulers.kit.assigned import Lined
+from schedulers.kit.assigned import AssigningPolicy
 from schedulers.kit.levels import LevelSettings, level_of
-from schedulers.planning.tetrisched.leasing import Leasing
+from schedulers.planning.tetrisched.policy import PlanAheadPolicy
 
 # -- GS: weighted sharing (SLearn, section 5.1) -----------------------------------------------------
 
@@ -65,7 +77,7 @@ def stream(policy: str) -> tuple[int, int]:
     settings = SchedulerConfig(
         resources=("cpu", "memory"), policy={"kind": policy}, predictor={"kind": "oracle"}, offers="cycle"
     )
-    kept = Kept()
+    kept = MemoryRecording()
     Simulation(config, Workload(name="stream", jobs=sources), Scheduler(settings), kept, oracle=True).run()
     first = {row.id: row.first_start_ms for row in kept.jobs}
     return first["large"], max(first[name] for _, name, _, _ in small)
@@ -109,7 +121,7 @@ def test_without_variance_slearn_puts_every_wide_job_where_the_oracle_does(shape
             resources=("cpu", "memory"), policy={"kind": "gs"}, predictor=predictor, offers="cycle"
         )
         config = EngineConfig(nodes=(node("n", 5),), profile="events")
-        kept = Kept()
+        kept = MemoryRecording()
         workload = Workload(name="still", jobs=jobs)
         Simulation(config, workload, Scheduler(settings), kept, oracle=predictor["kind"] == "oracle").run()
         queues.append({row.id: level_of(row.size_ms, bounds) for row in kept.jobs})
@@ -135,7 +147,11 @@ def conserves(subject: Subject) -> bool:
     Tasks that wait in line at a node leave another one free on which they would end later, as in a plan of leases.
     """
     policy = policies.entry(subject.policy["kind"]).cls
-    return not (policy.triggers.every_beat or issubclass(policy, Lined | Leasing) or has_lines(subject.placement))
+    return not (
+        policy.triggers.every_beat
+        or issubclass(policy, AssigningPolicy | PlanAheadPolicy)
+        or assigns_ahead(subject.placement)
+    )
 
 
 CONSERVING = list(filter(conserves, subjects()))

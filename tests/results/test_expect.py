@@ -60,8 +60,15 @@ def test_a_figure_that_does_not_apply_does_not_hold():
     assert (found.holds, found.left) == (False, None)
 
 
-def test_division_by_zero_does_not_hold():
-    assert outcome("1 / (2 - 2) > 0").holds is False
+def test_division_by_zero_does_not_hold_and_is_named_with_its_place():
+    found = outcome("1 / (slearn.jct_s.mean - 20) > 0")
+    assert (found.holds, found.left, found.why) == (False, None, "division by zero at column 3")
+
+
+def test_a_division_by_a_zero_that_is_written_down_is_refused_without_a_run():
+    with pytest.raises(ExpectError, match="division by zero") as caught:
+        check(parse("slearn.jct_s.mean < 3 / (2 - 2)"), ["slearn"])
+    assert caught.value.column == 23
 
 
 @pytest.mark.parametrize(

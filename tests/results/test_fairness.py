@@ -46,7 +46,7 @@ def row(job: str, start: int, end: int, count: int) -> list[tuple]:
 
 
 def course(*args, queues=(), **kwargs):
-    return fairness.course(*tables(*args, **kwargs), queues)
+    return fairness.queue_shares(*tables(*args, **kwargs), queues)
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +191,7 @@ def test_what_is_held_agrees_with_the_shares_of_the_summary(fabricate, tmp_path)
 
     fabricate.cell(tmp_path, "fifo", None, 1, 60, 4, 2)
     frames = [pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("jobs", "tasks", "nodes")]
-    found = fairness.course(*frames)
+    found = fairness.queue_shares(*frames)
     whole = metrics.dominant_shares(*frames)
     span_ms = len(found.held) * found.width_ms
     each = dict(zip(found.queues, found.held.mean(axis=0) * span_ms / metrics.makespan_ms(frames[0]), strict=True))

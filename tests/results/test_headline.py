@@ -13,6 +13,7 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.results import contest, headline, statistics, table
 from rm_emulator.results.expect import ExpectError
 from rm_emulator.results.figures import DeadlineFigures, LabelComparison, Run, Spread, Summary
+from rm_emulator.results.summary import read_summary
 
 
 def summary_of(figures: dict[str, list[Run]], **more: Any) -> Summary:
@@ -132,3 +133,22 @@ def test_the_scenario_s_headline_stands_in_the_summary_and_comes_first_in_compar
 def test_check_tells_the_place_of_a_headline_that_no_run_has(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="headline"):
         rm_emulator.run("hello", out=tmp_path / "out", set={"spec.headline": "makespan"})
+
+
+def test_of_one_label_over_numbers_of_nodes_the_headline_tells_the_change(tmp_path: Path) -> None:
+    jobs = [{"name": n, "stages": [{"name": "s", "tasks": 4, "demand": {"cpu": 1}, "duration": 60}]} for n in "abc"]
+    swept = {
+        "apiVersion": "rm-emulator.io/v1alpha1",
+        "kind": "Scenario",
+        "metadata": {"name": "nodes"},
+        "spec": {
+            "cluster": {"nodes": [{"count": 1, "capacity": {"cpu": 4}}], "profile": "events"},
+            "workload": {"kind": "jobs", "jobs": jobs},
+            "policies": [{"kind": "fifo"}],
+            "headline": "wait_s.mean",
+            "sweep": {"cluster.nodes[0].count": [3, 1]},
+        },
+    }
+    rm_emulator.run(swept, out=tmp_path / "out")
+    told = headline.of(read_summary(tmp_path / "out"))
+    assert told == "Mean wait with 1, 3 nodes: 60.0 \u2192 0 s; one seed"

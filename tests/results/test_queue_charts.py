@@ -12,7 +12,7 @@ from rm_emulator.results.chart import charts
 from rm_emulator.results.charts import jain, shares, states
 from rm_emulator.results.fairness import HUNGRY, IDLE, SATISFIED, STARVED, QueueShares
 from rm_emulator.results.figures import Run, Summary
-from rm_emulator.results.filling import Tree
+from rm_emulator.results.water_filling import SharingTree
 
 
 def course(held, fair, state=None, start_ms=0):
@@ -21,7 +21,7 @@ def course(held, fair, state=None, start_ms=0):
     names = tuple(f"q{index:02d}" for index in range(held.shape[1]))
     codes = np.full(held.shape, SATISFIED) if state is None else np.array(state)
     rest = {"demand": fair, "waiting": fair, "task": fair[0], "asked": fair[:, :, None]}
-    more = {"queues": names, "start_ms": start_ms, "width_ms": 1000, "tree": Tree((), names, 1)}
+    more = {"queues": names, "start_ms": start_ms, "width_ms": 1000, "tree": SharingTree((), names, 1)}
     return QueueShares(held=held, fair=fair, state=codes.astype(np.int8), **rest, **more)
 
 

@@ -74,7 +74,60 @@ def test_every_chart_has_its_numbers_as_a_table(page):
 
 def test_nothing_is_loaded_from_anywhere(page):
     without_plotly = re.sub(r'id="plotly">.*?</script>', "", page, flags=re.DOTALL)
-    assert not re.findall(r"""(?:src|href)=["'](?!#|data:,)""", without_plotly)
+    links = without_plotly.replace('<a href="https://ui.perfetto.dev"', "")
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:,)""", links)
+
+
+def test_the_trace_of_each_label_is_named_as_seen_from_the_report(run, page):
+    told = page[page.index('id="perfetto"') :]
+    for label in ("slearn", "three_sigma"):
+        path = re.search(rf"<li>{label}: <code>(.*?)</code>", told)[1]
+        assert (run[0] / path).is_file()
+
+
+def test_a_run_without_traces_says_nothing_of_perfetto(run, tmp_path):
+    shutil.copytree(run[0], tmp_path / "run", ignore=shutil.ignore_patterns("trace.json*"))
+    assert 'id="perfetto"' not in report.render(tmp_path / "run")
+
+
+def shifted(run, out_dir, by_ms):
+    """A copy of the run in which all happens later."""
+    shutil.copytree(run[0], out_dir)
+    for name in ("jobs", "tasks", "nodes"):
+        for path in out_dir.rglob(f"{name}.parquet"):
+            table = pl.read_parquet(path)
+            times = [each for each in table.columns if each.endswith("_ms") and each not in SPANS]
+            table.with_columns(pl.col(times) + by_ms).write_parquet(path)
+    return out_dir
+
+
+#: Columns of tables that are durations.
+SPANS = ("work_ms", "size_ms", "ideal_ms")
+
+
+def test_axes_of_time_begin_at_a_late_first_submission(run, tmp_path):
+    late = chart.Cells.of(shifted(run, tmp_path / "late", 10**10))
+    for place in chart.drawings():
+        if place.id in ("gantt", "utilisation"):
+            begin, end = place.draw(late).variants[0][1]["layout"]["xaxis"]["range"]
+            assert begin == pytest.approx(10**10 / 3_600_000, rel=0.01)
+            assert end > begin
+
+
+def test_axes_of_time_begin_at_0_for_an_early_first_submission(run):
+    for place in chart.drawings():
+        if place.id in ("gantt", "utilisation"):
+            assert place.draw(chart.Cells.of(run[0])).variants[0][1]["layout"]["xaxis"]["range"][0] == 0
+
+
+def test_a_logarithmic_axis_begins_at_the_decade_of_the_least_value_that_is_not_0(run):
+    cells = chart.Cells.of(run[0])
+    cells.jobs = {
+        key: jobs.with_columns(wait_s=pl.lit(0.0) + 12 * (pl.int_range(pl.len()) > 3))
+        for key, jobs in cells.jobs.items()
+    }
+    (wait,) = (place for place in chart.drawings() if place.id == "wait")
+    assert {trace["x"][0] for trace in wait.draw(cells).variants[0][1]["data"]} == {10.0}
 
 
 def test_the_page_is_small(page):
@@ -111,10 +164,13 @@ def test_charts_that_do_not_apply_are_left_out(fabricate, tmp_path):
 def test_the_description_of_the_workload_is_shown_when_there_is_one(run, tmp_path):
     shutil.copytree(run[0], tmp_path / "run")
     cov = {"mean": 1.2, "p50": 1.0, "p90": 3.1, "max": 9.0}
-    told = {"verdict": "Sampling would pay here.", "cov_time": cov, "cov_space": None}
+    judged = {"of": 4, "jobs": 2, "work": 0.5, "error": {"mean": 1, "p50": 0.2, "p90": 1.5, "max": 2}}
+    told = {"verdict": "Sampling would pay here.", "cov_time": cov, "cov_space": None, "recurring": judged}
     (tmp_path / "run" / "workload.json").write_text(json.dumps(told))
     text = report.render(tmp_path / "run")
     assert "Sampling would pay here." in text
+    assert "History: 2 of 4 jobs have earlier runs" in text
+    assert "errs by 20% (P50), 150% (P90)" in text
     assert 'id="workload"' in text
 
 

@@ -56,7 +56,7 @@ def found(rows, *, holds, stages=None, finish=100, held=1000):
         {"id": ["j"], "submit_ms": [0], "finish_ms": [finish]}, schema_overrides={"finish_ms": pl.Int64}
     )
     listed = stages or [("j", 0, len({row[1] for row in rows}), None)]
-    said = waits.Said(
+    said = waits.LoggedHolds(
         pl.DataFrame([("j", *each) for each in holds], schema=["job", "at_ms", "reason"], orient="row"),
         pl.DataFrame(listed, schema=STAGES, orient="row"),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rm_emulator.engine.config import Central, GiveUp, SharedState, TwoLevel
-from rm_emulator.experiments.grid import at_point
+from rm_emulator.experiments.resolved import at_point
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.cluster import engine_config, resources_of
 from rm_emulator.scenario.load import load

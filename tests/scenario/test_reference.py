@@ -9,7 +9,7 @@ import pytest
 
 from rm_emulator.engine.profile import profiles
 from rm_emulator.results.chart import charts
-from rm_emulator.scenario import reference
+from rm_emulator.scenario import listing, reference
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.reference import Key
@@ -107,7 +107,7 @@ def test_the_smallest_file_is_good(tmp_path: Path) -> None:
     ids=lambda value: value if isinstance(value, str) else value.kind,
 )
 def test_the_example_of_a_registered_name_is_accepted(registry: object, name: str, bases: Path) -> None:
-    example = reference.entry(registry, name)["example"]  # type: ignore[arg-type]
+    example = listing.entry(registry, name)["example"]  # type: ignore[arg-type]
     assert f"kind: {name}" in example
     where = "report.charts" if registry is charts else "policies"
     load(bases / "jobs.yaml", overrides=[f"spec.{where}=[{example}]"])
@@ -115,6 +115,6 @@ def test_the_example_of_a_registered_name_is_accepted(registry: object, name: st
 
 @pytest.mark.parametrize("name", profiles.names)
 def test_the_example_of_a_profile_is_accepted(name: str, bases: Path) -> None:
-    example = reference.entry(profiles, name)["example"]
+    example = listing.entry(profiles, name)["example"]
     assert f"kind: {name}" in example
     load(bases / "jobs.yaml", overrides=[f"spec.cluster.profile={example}"])

@@ -51,7 +51,7 @@ def test_what_is_known_to_be_used_stays_the_truth() -> None:
 def test_all_resources_of_a_stage_are_wrong_by_the_oracle_s_factor() -> None:
     cls, params = predictors.parse({"kind": "oracle", "error": [-0.5, 0.75]})
     oracle = cls(params, seed=3)
-    oracle.told("j", (1_000_000,) * 50)
+    oracle.hear_estimates("j", (1_000_000,) * 50)
     for index, ask in enumerate(asked(workload(*[USE] * 50), error=(-0.5, 0.75), seed=3)):
         estimate = oracle.estimate("j", index)
         assert estimate is not None

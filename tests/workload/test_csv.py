@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +147,17 @@ def test_arrivals_may_be_dates(tmp_path: Path) -> None:
     assert [entry.submit_ms for entry in workload.jobs] == [0, 1000]
 
 
+@pytest.mark.parametrize("submit", ["2024-01-31T10:00:00", "2024-01-31 11:00:00+01:00", "1706695200"])
+def test_time_0_of_dated_arrivals_has_its_date(tmp_path: Path, submit: str) -> None:
+    text = f"job,durations,submit\na,1,{submit}\n"
+    assert read(tmp_path, text).began == datetime(2024, 1, 31, 10, tzinfo=UTC)
+    assert read(tmp_path, text, origin="zero").began == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_time_0_of_other_arrivals_has_no_date(tmp_path: Path) -> None:
+    assert read(tmp_path, "job,durations,submit\na,1,60\n").began is None
+
+
 def test_arrivals_may_keep_their_origin(tmp_path: Path) -> None:
     assert only(tmp_path, "job,durations,submit\na,1,60\n", origin="zero").submit_ms == 60_000
 
@@ -274,7 +285,11 @@ def test_unknown_columns_may_be_passed_over(tmp_path: Path) -> None:
         (" \n\n", "jobs.csv: the file is empty"),
         (",,\n,,\n", "jobs.csv: there is no header line with column names"),
         ("job,durations\na,1\na,1,2\n", "jobs.csv:3: 3 cells, but the header has 2"),
-        ("job;durations\na;1\n", "jobs.csv:1: the cells seem to be separated by ';' (set the option delimiter)"),
+        (
+            "job;durations\na;1\n",
+            "jobs.csv:1: the cells seem to be separated by ';', not by ',' "
+            "(set the option delimiter: --option 'delimiter=;')",
+        ),
         ('job,durations\na,1\nb,"1\n', "jobs.csv:3: not CSV from here on: unexpected end of data"),
     ],
 )
@@ -322,7 +337,8 @@ def test_only_the_first_20_mistakes_are_shown_and_the_rest_counted(tmp_path: Pat
     with pytest.raises(TraceError) as caught:
         read(tmp_path, "job,durations\n" + "".join(f"j{n},-1\n" for n in range(1500)))
     lines = str(caught.value).splitlines()
-    assert (len(lines), lines[-1], caught.value.count) == (21, "... and 1,480 more", 1500)
+    assert (len(lines), lines[-2], caught.value.count) == (22, "... and 1,480 more", 1500)
+    assert lines[-1].startswith("--skip-bad-rows leaves out rows that cannot be read")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rm_emulator.cli import app
-from rm_emulator.workload import describe, storage
+from rm_emulator.workload import describe, description, storage
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
 from schedulers.core.model import Job, PastJob, Stage
 
@@ -294,7 +294,7 @@ def test_a_sampler_supplies_run_times() -> None:
 def test_an_empty_workload_is_described() -> None:
     found = describe.describe(workload())
     assert (found.jobs, found.width, found.sampling_pays) == (0, None, None)
-    assert describe.lines(found)
+    assert description.lines(found)
 
 
 def test_without_slots_the_load_is_in_slots_kept_busy() -> None:
@@ -310,7 +310,7 @@ def test_a_description_is_json() -> None:
 
 def test_text_ends_with_the_verdict() -> None:
     found = describe.describe(workload(job(0, ONE_TWO_THREE)), 10)
-    assert describe.lines(found)[-1] == found.verdict
+    assert description.lines(found)[-1] == found.verdict
 
 
 def command(*arguments: str | Path) -> None:

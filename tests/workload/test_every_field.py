@@ -220,7 +220,7 @@ def as_file(entry: WorkloadJob) -> dict[str, Any]:
 
 def test_a_scenario_says_it(entry: WorkloadJob) -> None:
     workload = {"kind": "jobs", "jobs": [as_file(entry)]}
-    cluster = {"nodes": [{"capacity": dict.fromkeys(RESOURCES, 10)}]}
+    cluster = {"nodes": [{"capacity": {**dict.fromkeys(RESOURCES, 10), "memory": "16Gi"}}]}
     spec = {"cluster": cluster, "workload": workload, "policies": [{"kind": "fifo"}]}
     whole = {"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "x"}, "spec": spec}
     block = load(whole).scenario.spec.workload

@@ -63,11 +63,11 @@ def test_a_day_that_may_be_a_month_must_be_said(tmp_path: Path) -> None:
 
 def test_a_column_of_dates_and_numbers_is_refused_with_both_lines(tmp_path: Path) -> None:
     text = "j,t,d\na,2024-03-01T10:00:00,5\nb,1709287200,5\n"
-    assert refused(tmp_path, text, "job=j,submit=t,durations=d") == (
+    assert refused(tmp_path, text, "job=j,submit=t,durations=d").partition("\n")[0] == (
         "jobs.csv:3 column 't': '1709287200' is not a date, as line 2 has ('2024-03-01T10:00:00'): one kind per column"
     )
     text = "j,t,d\na,1709287200,5\nb,2024-03-01T10:00:00,5\n"
-    assert refused(tmp_path, text, "job=j,submit=t,durations=d") == (
+    assert refused(tmp_path, text, "job=j,submit=t,durations=d").partition("\n")[0] == (
         "jobs.csv:3 column 't': '2024-03-01T10:00:00' is not a number, as line 2 has ('1709287200'): "
         "one kind per column"
     )
@@ -176,7 +176,8 @@ def test_a_submit_column_of_dates_and_numbers_is_refused_with_both_lines(tmp_pat
     (tmp_path / "jobs.csv").write_text("job,durations,submit\na,1,0\nb,1,2024-01-31T10:00:00\n")
     with pytest.raises(TraceError) as caught:
         formats.read("csv", tmp_path / "jobs.csv")
-    assert str(caught.value).endswith(
+    first = str(caught.value).partition("\n")[0]
+    assert first.endswith(
         "jobs.csv:3 column 'submit': '2024-01-31T10:00:00' is a date, line 2 has a number ('0'): one kind per column"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,16 @@ def test_swf_counts_what_it_leaves_out(tmp_path: Path) -> None:
     )
 
 
+def test_swf_arrivals_have_dates_where_the_header_has_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text("; UnixStartTime: 1027839845\n" + samples.SWF.replace("1   0", "1  20"))
+    workload = formats.read("swf", path).workload
+    assert workload.began == datetime.fromtimestamp(1027839845 + 20, UTC)
+    assert workload.contents is not None
+    assert workload.contents.dates
+    assert read("swf", tmp_path).workload.began is None
+
+
 def test_swf_failed_jobs_may_be_left_out(tmp_path: Path) -> None:
     assert sorted(jobs(read("swf", tmp_path, only_completed=True))) == ["1", "2"]
 
@@ -113,6 +124,10 @@ def test_sacct_the_last_attempt_counts_and_the_first_submission(tmp_path: Path) 
 
 def test_sacct_parts_of_a_heterogeneous_job_are_stages(tmp_path: Path) -> None:
     assert [part[1] for part in shape(jobs(read("sacct", tmp_path))["104"])] == [(1000, 1024, 0), (4000, 8192, 0)]
+
+
+def test_sacct_time_0_is_the_first_submission(tmp_path: Path) -> None:
+    assert read("sacct", tmp_path).workload.began == datetime(2024, 3, 1, 10, tzinfo=UTC)
 
 
 def test_sacct_counts_what_it_leaves_out(tmp_path: Path) -> None:

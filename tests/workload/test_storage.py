@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,7 @@ workloads = st.lists(st.sampled_from(("cpu", "memory", "gpu", "x.com/y")), min_s
         history=st.lists(past_jobs, max_size=2).map(tuple),
         resources=st.just(tuple(names)),
         source=text,
+        began=st.none() | st.datetimes(datetime(1990, 1, 1), timezones=st.just(UTC)),
     )
 )
 

@@ -17,7 +17,7 @@ class CentralProfile(ThinkingProfile):
     hears of all facts during an attempt, and places tasks on the cluster as of the attempt's end.
     """
 
-    hears = True
+    hears_ends = True
     settings: Settings
 
     def __init__(self, engine: Simulation) -> None:
@@ -33,4 +33,4 @@ class CentralProfile(ThinkingProfile):
     def think_ms(self, scheduler: ThinkingScheduler, job: str) -> int:
         """Think time by the path of the job, ms."""
         path = self._paths[job]
-        return path.t_job_ms + path.t_task_ms * scheduler.asked
+        return path.t_job_ms + path.t_task_ms * scheduler.tasks_asked

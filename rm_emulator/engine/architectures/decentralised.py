@@ -48,10 +48,10 @@ class DecentralisedProfile(Profile):
         self._under_way: deque[Event] = deque()  # messages sent and not heard yet
         self._ends: dict[int, list[Container]] = {}  # tasks by the time of their end, ms
         self._given_up: dict[str, Master] = {}
-        engine.obeys[Send] = self._send
+        engine.actions[Send] = self._send
         # Ends of an instant are sorted by worker, whatever the order of starts: runs are then comparable.
-        engine.at_end = self._at_end
-        engine.obeys[Hold] = self._held
+        engine.enter_end = self._enter_end
+        engine.actions[Hold] = self._give_up
 
     @classmethod
     def settled(cls, config: EngineConfig, workload: Workload) -> EngineConfig:
@@ -64,7 +64,7 @@ class DecentralisedProfile(Profile):
         demands = {stage.demand: (job.job.id, stage.name) for job in workload.jobs for stage in job.job.stages}
         nodes = []
         for node in config.nodes:
-            fitting = {demand: n for demand in demands if (n := _times(demand, node.room))}
+            fitting = {demand: n for demand in demands if (n := _fitting_count(demand, node.room))}
             least = min(fitting.values(), default=0)
             slots = settings.slots_per_worker
             if slots is not None and fitting and slots > least:
@@ -96,14 +96,16 @@ class DecentralisedProfile(Profile):
     def arrived(self, job: Master) -> None:
         """Look at a new job once no message of the instant is left."""
         now = self.engine.calendar.now
-        self.engine.calendar.at(now, TICK, job.number, self.engine.tell, JobChanged(now, job.name, tuple(job.roots)))
+        self.engine.calendar.at(
+            now, TICK, job.number, self.engine.tell, JobChanged(now, job.name, tuple(job.root_stages))
+        )
 
     def stage_ended(self, job: Master, stage: int) -> None:
         """Tell the job's scheduler by a message; the scheduler looks for workers for the next stages."""
-        if opened := job.opened(stage):
+        if opened := job.end_stage(stage):
             self._post(JobChanged(self.engine.calendar.now + self._delay, job.name, tuple(opened)))
 
-    def _held(self, hold: Hold) -> None:
+    def _give_up(self, hold: Hold) -> None:
         """Give up a job with a stage that fits no worker: no further task of the job starts."""
         engine = self.engine
         if hold.reason in _NEVER and hold.job not in self._given_up:
@@ -118,21 +120,21 @@ class DecentralisedProfile(Profile):
             super().finish_if_over(job)
         elif not job.state.running:
             del self._given_up[job.name], self.engine.jobs[job.name]
-            self.engine.record.job(containers.result(job, None))
+            self.engine.record.job(containers.job_row(job, None))
             # The end of the run waits for batch jobs alone.
-            if not job.lasts:
-                self.engine.one_is_over()
+            if not job.is_service:
+                self.engine.tell_job_over()
 
-    def _at_end(self, when: int, rank: int, key: int, callback: Callable[[Any], object], value: Any = None) -> None:
+    def _enter_end(self, when: int, rank: int, key: int, callback: Callable[[Any], object], value: Any = None) -> None:
         """Enter the ends of an instant as a single entry of the calendar, workers in the order of declaration."""
         there = self._ends.get(when)
         if there is None:
             self._ends[when] = [value]
-            self.engine.calendar.at(when, rank, 0, self._all_over, callback)
+            self.engine.calendar.at(when, rank, 0, self._end_all, callback)
         else:
             there.append(value)
 
-    def _all_over(self, over: Callable[[Any], object]) -> None:
+    def _end_all(self, over: Callable[[Any], object]) -> None:
         for container in sorted(self._ends.pop(self.engine.calendar.now), key=_index):
             over(container)
 
@@ -146,6 +148,6 @@ class DecentralisedProfile(Profile):
         """Offer nothing: workers take tasks from their own queues."""
 
 
-def _times(demand: Vector, room: Vector) -> int:
+def _fitting_count(demand: Vector, room: Vector) -> int:
     """How often a demand fits into the room of a node."""
     return min((there // part for part, there in zip(demand, room, strict=True) if part), default=0)

@@ -23,35 +23,35 @@ class SharedStateProfile(ThinkingProfile):
 
     def __init__(self, engine: Simulation) -> None:
         super().__init__(engine)
-        self.hears = self.settings.own_ends == "at_once"
+        self.hears_ends = self.settings.own_ends == "at_once"
         self._commits = 0
-        self._last = [0] * len(self.free)  # by node the last commit that placed a task there
+        self._last_commit = [0] * len(self.free)  # by node the last commit that placed a task there
 
     @property
     def thinkers(self) -> tuple[Thinker, ...]:
         """The schedulers of the settings."""
         return self.settings.thinkers
 
-    def look(self, scheduler: ThinkingScheduler) -> None:
+    def refresh_view(self, scheduler: ThinkingScheduler) -> None:
         """Copy the free room of nodes changed by others."""
-        scheduler.copied = self._commits
-        self.show(scheduler, scheduler.stale, self.free)
+        scheduler.commits_seen = self._commits
+        self.set_foreign_use(scheduler, scheduler.stale_nodes, self.free)
         # Only stale nodes are copied: a copy of all nodes for each attempt would be slow.
-        scheduler.stale.clear()
+        scheduler.stale_nodes.clear()
 
-    def changed(self, node: int, by: int) -> None:
+    def node_changed(self, node: int, by: int) -> None:
         """Mark the node as stale for all other schedulers; a scheduler knows its own changes."""
         for scheduler in self.schedulers:
             if scheduler.number != by:
-                scheduler.stale[node] = None
+                scheduler.stale_nodes[node] = None
 
-    def is_enough(self, scheduler: ThinkingScheduler, chosen: list[Place]) -> bool:
+    def claims_choices(self, scheduler: ThinkingScheduler, chosen: list[Place]) -> bool:
         """Whether all tasks found a node, or the commit may be in parts."""
-        return self.settings.commit == "incremental" or len(chosen) == scheduler.asked
+        return self.settings.commit == "incremental" or len(chosen) == scheduler.tasks_asked
 
-    def refused(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
+    def refused_claims(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
         """Refused claims: by conflict, and all claims for a commit as a whole."""
-        against = self._newer if self.settings.conflict == "sequence" else self._too_large
+        against = self._sequence_conflicts if self.settings.conflict == "sequence" else self._fit_conflicts
         refused = against(scheduler, claims)
         if refused and self.settings.commit == "all_or_nothing":
             refused = claims
@@ -60,14 +60,14 @@ class SharedStateProfile(ThinkingProfile):
         gone = {claim.container for claim in refused}
         for claim in claims:
             if claim.container not in gone:
-                self._last[self.index[claim.node]] = self._commits
+                self._last_commit[self.index[claim.node]] = self._commits
         return refused
 
-    def _newer(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
+    def _sequence_conflicts(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
         """Claims on nodes with any placement after the copy."""
-        return [claim for claim in claims if self._last[self.index[claim.node]] > scheduler.copied]
+        return [claim for claim in claims if self._last_commit[self.index[claim.node]] > scheduler.commits_seen]
 
-    def _too_large(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
+    def _fit_conflicts(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
         """Claims with too little room, after the earlier claims of this commit."""
         left: dict[int, list[int]] = {}
         found = []

@@ -24,9 +24,9 @@ class TwoLevelProfile(ThinkingProfile):
 
     def __init__(self, engine: Simulation) -> None:
         super().__init__(engine)
-        self._locks: dict[int, dict[int, list[int]]] = {}  # offers by framework, then by node
-        self._shown = [list(free) for free in self.free]  # by node the amounts neither held nor on offer
-        self._open = {index: None for index in range(len(self.free)) if self._is_open(index)}
+        self._offers: dict[int, dict[int, list[int]]] = {}  # offers by framework, then by node
+        self._unoffered = [list(free) for free in self.free]  # by node the amounts neither held nor on offer
+        self._available_nodes = {index: None for index in range(len(self.free)) if self._is_available(index)}
 
     @property
     def thinkers(self) -> tuple[Thinker, ...]:
@@ -35,38 +35,40 @@ class TwoLevelProfile(ThinkingProfile):
 
     def next_to_think(self) -> Iterator[ThinkingScheduler]:
         """Frameworks in the order of dominant shares, while room is left to offer."""
-        while self._open and (wanting := [scheduler for scheduler in self.schedulers if scheduler.wants]):
+        while self._available_nodes and (
+            wanting := [scheduler for scheduler in self.schedulers if scheduler.can_begin]
+        ):
             # A generator: each offer takes room, so the next framework is chosen after the offer.
             yield min(wanting, key=lambda scheduler: self.control.share(scheduler.number))
 
-    def look(self, scheduler: ThinkingScheduler) -> None:
+    def refresh_view(self, scheduler: ThinkingScheduler) -> None:
         """Offer all free room to the framework, and show nothing else."""
-        offer = {index: list(self._shown[index]) for index in self._open}
+        offer = {index: list(self._unoffered[index]) for index in self._available_nodes}
         nothing = [0] * len(self.free[0])
         seen = [offer.get(index, nothing) for index in range(len(self.free))]
-        self.show(scheduler, range(len(self.free)), seen)
-        self._locks[scheduler.number] = offer
+        self.set_foreign_use(scheduler, range(len(self.free)), seen)
+        self._offers[scheduler.number] = offer
         for index in offer:
-            self.changed(index, scheduler.number)
+            self.node_changed(index, scheduler.number)
 
-    def finished(self, scheduler: ThinkingScheduler) -> None:
+    def attempt_ended(self, scheduler: ThinkingScheduler) -> None:
         """Free the unused room of the offer."""
-        for index in self._locks.pop(scheduler.number):
-            self.changed(index, scheduler.number)
+        for index in self._offers.pop(scheduler.number):
+            self.node_changed(index, scheduler.number)
 
-    def changed(self, node: int, by: int) -> None:
+    def node_changed(self, node: int, by: int) -> None:
         """Settle the room of the node held by nobody and offered to nobody."""
-        shown = list(self.free[node])
-        for lock in self._locks.values():
+        unoffered = list(self.free[node])
+        for lock in self._offers.values():
             for r, amount in enumerate(lock.get(node, ())):
-                shown[r] -= amount
-        self._shown[node] = shown
-        if self._is_open(node):
-            self._open[node] = None
+                unoffered[r] -= amount
+        self._unoffered[node] = unoffered
+        if self._is_available(node):
+            self._available_nodes[node] = None
         else:
-            self._open.pop(node, None)
+            self._available_nodes.pop(node, None)
 
-    def _is_open(self, node: int) -> bool:
+    def _is_available(self, node: int) -> bool:
         """Whether some of each resource of the node is free, and on offer to nobody."""
         room = self.engine.config.nodes[node].room
-        return all(there > 0 for there, most in zip(self._shown[node], room, strict=True) if most)
+        return all(there > 0 for there, most in zip(self._unoffered[node], room, strict=True) if most)

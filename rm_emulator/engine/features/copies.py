@@ -13,7 +13,7 @@ class Copies(Feature):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        engine.obeys[Copy] = self._copy
+        engine.actions[Copy] = self._copy
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
@@ -23,7 +23,7 @@ class Copies(Feature):
     def _copy(self, decision: Copy) -> None:
         """Grant a further container to a task."""
         engine = self.engine
-        container = engine.contain(decision.container, decision.node, decision.job)
+        container = engine.make_container(decision.container, decision.node, decision.job)
         container.take(decision, container.master, engine.calendar.now, False)
         # `take` leaves `copy` alone. The record names copies, and their work does not count.
         container.copy = True
@@ -31,7 +31,7 @@ class Copies(Feature):
 
     def counts(self, container: Container) -> bool:
         """Whether the task was not counted before."""
-        task, counted = (container.stage, container.task), container.master.counted
+        task, counted = (container.stage, container.task), container.master.counted_tasks
         # The end of a second copy may be heard before the scheduler has preempted the copy.
         if task in counted:
             return False

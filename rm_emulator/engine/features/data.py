@@ -25,7 +25,7 @@ class DataFeature(Feature):
     def _arrival(self, container: Container) -> int:
         """Arrival of the task's data on the container's node, ms."""
         job, stage = container.master, container.stage
-        if stage == job.own_stage or not job.source.job.stages[stage].takes_data:
+        if stage == job.master_stage or not job.source.job.stages[stage].takes_data:
             return 0
         container.arrived_ms = self.engine.control.arrival(job.state, stage, container.node)
         return container.arrived_ms
@@ -39,7 +39,7 @@ class DataOfCopies(DataFeature):
         """Whether data takes time, and tasks may have several containers."""
         return _moves(engine) and engine.control.copies
 
-    def heard(self, job: Master) -> None:
+    def end_heard(self, job: Master) -> None:
         """Enter a second, sooner start for a container with sooner data; the later start is void."""
         engine, now = self.engine, self.engine.calendar.now
         # Waiting containers of the job alone: data moves inside a job, and started tasks have their data.

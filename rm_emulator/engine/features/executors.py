@@ -19,8 +19,8 @@ class KeptExecutors(Feature):
         settings = engine.config.executors
         assert settings is not None
         self._moving_ms = settings.moving_ms
-        self._containers, self._held = engine.containers, engine.control.held
-        engine.obeys |= {Run: self._run, Move: self._move, Commit: self._commit, Release: self._release}
+        self._containers, self._held = engine.containers, engine.control.containers
+        engine.actions |= {Run: self._run, Move: self._move, Commit: self._commit, Release: self._release}
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
@@ -66,12 +66,12 @@ class KeptExecutors(Feature):
         engine, number = self.engine, decision.container
         # With a node the executor is new, without a node the executor comes from another job.
         if decision.node:
-            engine.contain(number, decision.node, decision.job)
+            engine.make_container(number, decision.node, decision.job)
         container = self._containers[number]
         container.master, container.job = engine.jobs[decision.job], decision.job
         container.stage, container.started_ms = -1, None
         # The way is drawn for the stage of the decision, although the executor has no task of the stage yet.
-        way = containers.empty(number, container.node, container.index, container.master)
+        way = containers.new_container(number, container.node, container.index, container.master)
         way.stage, way.attempt = decision.stage, number
         engine.calendar.at(engine.start_of(way, engine.calendar.now), START, number, self._arrived, container)
 

@@ -57,13 +57,13 @@ class Feature(ABC):
         """Tell the scheduler a completion; returns the decisions."""
         return []
 
-    def heard(self, job: Master) -> None:
+    def end_heard(self, job: Master) -> None:
         """Act on an end in this job heard by the scheduler."""
 
-    def left(self, container: Container) -> None:
+    def removed(self, container: Container) -> None:
         """Act on a container that leaves its node before its end, perhaps before its start."""
 
-    def lasting(self) -> int:
+    def endless_containers(self) -> int:
         """Number of running containers without an end of their own."""
         return 0
 
@@ -87,9 +87,9 @@ class Hooks:
         self.run_time: tuple[Callable[[Container, int], int], ...] = _all(features, "run_time")
         self.over: tuple[Callable[[Container], None], ...] = _all(features, "over")
         self.counts: tuple[Callable[[Container], bool], ...] = _all(features, "counts")
-        self.heard: tuple[Callable[[Master], None], ...] = _all(features, "heard")
-        self.left: tuple[Callable[[Container], None], ...] = _all(features, "left")
-        self.lasting: tuple[Callable[[], int], ...] = _all(features, "lasting")
+        self.end_heard: tuple[Callable[[Master], None], ...] = _all(features, "end_heard")
+        self.removed: tuple[Callable[[Container], None], ...] = _all(features, "removed")
+        self.endless_containers: tuple[Callable[[], int], ...] = _all(features, "endless_containers")
         self.job_over: tuple[Callable[[], None], ...] = _all(features, "job_over")
         # At most one: two features with the same end to enter would enter two ends.
         self.runs: Callable[[Container], None] | None = _one(features, "runs")

@@ -100,7 +100,7 @@ class Overbooking(Feature):
 
     def started(self, container: Container) -> bool:
         """Start the use of an application master, without a foreseen end."""
-        if container.stage == container.master.own_stage:
+        if container.stage == container.master.master_stage:
             self._start(container, container.master.source.am, math.inf)
         return False
 
@@ -108,7 +108,7 @@ class Overbooking(Feature):
         """Start the use of a task, and enter the ends that follow."""
         self._start(container, container.master.source.uses(container.stage), container.runtime)
 
-    def left(self, container: Container) -> None:
+    def removed(self, container: Container) -> None:
         """End the use of a container, and enter the ends that follow."""
         container.forecasts += 1
         self._there.pop(container.container, None)
@@ -132,7 +132,7 @@ class Overbooking(Feature):
         # The calendar has no removal: only the latest forecast counts.
         if container.forecasts == forecasts and container.started_ms is not None:
             container.runtime = self._calendar.now - container.started_ms
-            self.left(container)
+            self.removed(container)
             self._over(container)
 
 

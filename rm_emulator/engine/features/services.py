@@ -24,22 +24,22 @@ class ServicesFeature(Feature):
     def started(self, container: Container) -> bool:
         """Note the start of a service's task, without a foreseen end."""
         job = container.master
-        if not job.lasts:
+        if not job.is_service:
             return False
         self._running += 1
-        if container.stage == job.own_stage:
+        if container.stage == job.master_stage:
             return False  # an application master's own container: the profile handles its start
-        job.begin(container, self.engine.calendar.now)
+        job.note_start(container, self.engine.calendar.now)
         return True
 
-    def left(self, container: Container) -> None:
+    def removed(self, container: Container) -> None:
         """Count the work of a service's task up to now."""
-        if container.master.lasts and container.started_ms is not None:
+        if container.master.is_service and container.started_ms is not None:
             self._running -= 1
             # A service has no run time of its own: the work is the time in its containers.
-            container.master.work += self.engine.calendar.now - container.started_ms
+            container.master.work_ms += self.engine.calendar.now - container.started_ms
 
-    def lasting(self) -> int:
+    def endless_containers(self) -> int:
         """Number of running tasks of services."""
         return self._running
 
@@ -55,11 +55,11 @@ class ServicesFeature(Feature):
         engine = self.engine
         engine.end_ms = engine.calendar.now if engine.until is None else engine.until
         for container in engine.containers.values():
-            if container.master.lasts and container.started_ms is not None:
-                container.master.work += engine.end_ms - container.started_ms
+            if container.master.is_service and container.started_ms is not None:
+                container.master.work_ms += engine.end_ms - container.started_ms
                 container.ended_ms = engine.end_ms
                 engine.record.task(container)
         if engine.until is None and not self._others:
             # A list, since the loop removes jobs.
-            for name in [name for name, job in engine.jobs.items() if job.lasts]:
-                engine.record.job(containers.result(engine.jobs.pop(name), None))
+            for name in [name for name, job in engine.jobs.items() if job.is_service]:
+                engine.record.job(containers.job_row(engine.jobs.pop(name), None))

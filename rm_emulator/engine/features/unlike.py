@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rm_emulator.engine.containers import Container
-from rm_emulator.engine.execution import LONGEST_MS, ByNode
+from rm_emulator.engine.execution import LONGEST_MS, NodeTimes
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.profile import Engine
 from rm_emulator.workload.model import PerNode, Remote
@@ -33,10 +33,10 @@ class UnlikeNodes(Feature):
     def run_time(self, container: Container, runtime: int) -> int:
         """Run time at the speed of the node, and at the distances from the task's input and gang."""
         times = container.master.times[container.stage]
-        if isinstance(times, ByNode):
-            runtime = times.on(container.node, container.task)
+        if isinstance(times, NodeTimes):
+            runtime = times.ms_on(container.node, container.task)
         # Measured by node: the node's speed is in the measurement.
-        speed = 1.0 if isinstance(times, ByNode) else self._speeds[container.index]
+        speed = 1.0 if isinstance(times, NodeTimes) else self._speeds[container.index]
         source = container.master.source
         stage = source.job.stages[container.stage]
         if source.apart != 1.0 and stage.gang:

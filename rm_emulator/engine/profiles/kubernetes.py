@@ -69,12 +69,12 @@ class Kubernetes(Cycles):
 
     def arrived(self, job: Master) -> None:
         """Let the controllers create the pods of the first stages."""
-        for stage in job.roots:
+        for stage in job.root_stages:
             self._create_pods(job, stage)
 
     def stage_ended(self, job: Master, stage: int) -> None:
         """Let the controllers create the pods of the next stages."""
-        for child in job.opened(stage):
+        for child in job.end_stage(stage):
             self._create_pods(job, child)
 
     def _create_pods(self, job: Master, stage: int) -> None:

@@ -24,7 +24,7 @@ class Sls(Beats):
         """Let a master without a container of its own ask in its first call."""
         super().arrived(job)
         if not job.source.am:
-            self.masters.ask(job, job.roots, self.masters.call(job))
+            self.masters.ask(job, job.root_stages, self.masters.call(job))
 
     @classmethod
     def usual_launch_ms(cls, config: EngineConfig) -> float:

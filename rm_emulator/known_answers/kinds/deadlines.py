@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rm_emulator.known_answers.checks import Case, Check, Checks, kind, only, values
-from schedulers.core.rehearsal import Course, Row, Table
+from schedulers.core.rehearsal import Row, StageProfile, Table
 from schedulers.planning.jockey.allocation import Utility, stepped, wanted
 from schedulers.planning.jockey.progress import INDICATORS, meter, paths, serial
 from schedulers.planning.jockey.rehearsal import amdahl
@@ -19,15 +19,15 @@ def _utility(points: Any) -> Utility:
     return Utility(tuple((time, worth) for time, worth in points))
 
 
-def _courses(stages: Mapping[str, Mapping[str, Any]]) -> tuple[list[Course], list[int]]:
+def _courses(stages: Mapping[str, Mapping[str, Any]]) -> tuple[list[StageProfile], list[int]]:
     """What the stages went through, and how many tasks of each are done."""
     names = list(stages)
     courses = []
     for stage in stages.values():
-        only(stage, {*Course.__struct_fields__, "done"}, "key of a stage")
+        only(stage, {*StageProfile.__struct_fields__, "done"}, "key of a stage")
         told = {key: value for key, value in stage.items() if key not in ("done", "parents")}
         parents = tuple(names.index(parent) for parent in stage.get("parents", ()))
-        courses.append(msgspec.convert({**told, "parents": parents}, Course))
+        courses.append(msgspec.convert({**told, "parents": parents}, StageProfile))
     return courses, [stage["done"] for stage in stages.values()]
 
 

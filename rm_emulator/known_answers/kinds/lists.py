@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.played import played
+from rm_emulator.engine.in_memory import run_in_memory
 from rm_emulator.known_answers.checks import ABOUT, Case, Check, Checks, Skip, kind
 from rm_emulator.known_answers.exact import shortest_makespan
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
@@ -116,6 +116,6 @@ def _finish(
     cluster = EngineConfig(nodes=nodes, resources=("slot",), profile="events")
     workload = Workload(name="case", jobs=tuple(jobs), resources=("slot",))
     config = SchedulerConfig(resources=("slot",), policy=policy, predictor=predictor, offers="cycle")
-    kept = played(cluster, workload, Scheduler(config), oracle=predictor is not None).kept
+    kept = run_in_memory(cluster, workload, Scheduler(config), oracle=predictor is not None).recording
     ends = {row.id: row.finish_ms for row in kept.jobs if row.finish_ms is not None}
     return [ends[job.job.id] // _UNIT_MS for job in jobs]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rm_emulator.engine.config import Central, EngineConfig, GiveUp, SharedState, Thinker, TwoLevel
-from rm_emulator.engine.played import played
-from rm_emulator.engine.recording import Kept
-from rm_emulator.engine.several import Several, assigned, first_container
+from rm_emulator.engine.in_memory import run_in_memory
+from rm_emulator.engine.multiple_schedulers import MultipleSchedulers, assign_jobs, first_container
+from rm_emulator.engine.recording import MemoryRecording
 from rm_emulator.known_answers.checks import Case, Checks, Unsupported, kind, only, values
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import SchedulerConfig
@@ -64,7 +64,7 @@ def _omega_trace(case: Case) -> Checks:
     yield from values(case["expect"], ways, tolerance=case.get("tol", 0.0))
 
 
-def _run(case: Case) -> tuple[Kept, int]:
+def _run(case: Case) -> tuple[MemoryRecording, int]:
     """What was tried, the jobs, and the end of the last task or attempt."""
     machines = tuple(Node(id=name, capacity=(_whole(cpu),)) for name, cpu in case["machines"].items())
     jobs = tuple(sorted((_job(job) for job in case["jobs"]), key=lambda source: source.submit_ms))
@@ -75,7 +75,7 @@ def _run(case: Case) -> tuple[Kept, int]:
         for number, thinker in enumerate(thinkers)
     ]
     workload = Workload(name="case", jobs=jobs, resources=("cpu",))
-    simulation, kept = played(cluster, workload, Several(deciders, assigned(jobs, thinkers)))
+    simulation, kept = run_in_memory(cluster, workload, MultipleSchedulers(deciders, assign_jobs(jobs, thinkers)))
     return kept, simulation.calendar.now
 
 

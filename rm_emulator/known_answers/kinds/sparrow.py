@@ -10,7 +10,7 @@ import msgspec
 
 from rm_emulator.engine.config import Decentralised as Messages
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.played import played
+from rm_emulator.engine.in_memory import run_in_memory
 from rm_emulator.engine.recording import Attempt
 from rm_emulator.engine.workers import Workers
 from rm_emulator.known_answers.checks import Case, Check, Checks, Unsupported, kind, only, values
@@ -149,9 +149,9 @@ def _listed(workers: str | Sequence[str]) -> list[str]:
 class _Decider(Decentraliser):
     """What is at a worker at the start comes to it without a message."""
 
-    def _find(self, job: JobState, stage: StageState, decisions: list[Decision]) -> None:
+    def _search_workers(self, job: JobState, stage: StageState, decisions: list[Decision]) -> None:
         if not job.id.startswith(_THERE):
-            super()._find(job, stage, decisions)
+            super()._search_workers(job, stage, decisions)
             return
         for task in range(stage.tasks):
             self._launched(Launch(job.id, stage.index, 0, job.id.removeprefix(_THERE), task), decisions)
@@ -181,7 +181,7 @@ class _Played:
         coming = [_job(name, _ms(job["at"]), job["tasks"]) for name, job in jobs.items()]
         coming.sort(key=lambda job: job.submit_ms)
         workload = Workload(name="case", jobs=(*there, *coming), resources=("slots",))
-        kept = played(engine, workload, Workers(self.decider)).kept
+        kept = run_in_memory(engine, workload, Workers(self.decider)).recording
         self.rows = kept.jobs
         self._tasks = {(attempt.job, attempt.task): attempt for attempt in kept.tasks}
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from rm_emulator.known_answers.checks import Case, Check, Checks, Malformed, kind, only
-from schedulers.planning.tetrisched.leases import Leases, Request, one_by_one, plan
+from schedulers.planning.tetrisched.start_plan import Request, StartPlan, one_by_one, plan
 from schedulers.planning.tetrisched.strl import InvalidExpression, leaves, parse, read
 from schedulers.planning.tetrisched.supply import Supply
 
@@ -48,10 +48,10 @@ def _supply(case: Case) -> Supply:
     return Supply(sets, room, quantum=quantum, now=now)
 
 
-def _rows(found: Leases, requests: list[Request], now: int) -> list[list[Any]]:
+def _rows(found: StartPlan, requests: list[Request], now: int) -> list[list[Any]]:
     """[job, set, start, machines] of each leaf that holds any."""
     rows = []
-    for lease in found.leases:
+    for lease in found.starts:
         request = requests[lease.request]
         leaf = list(leaves(request.wants))[lease.leaf]
         rows.append([request.name, leaf.set, now if leaf.start is None else leaf.start, sum(lease.held.values())])

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from rm_emulator.results.chart import CLUSTER, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import hatched, of_job, spans, time_unit
+from rm_emulator.results.drawing import hatched, of_job, spans, time_axis, time_unit
 from rm_emulator.results.perfetto import lanes
 from rm_emulator.results.table import number
 
@@ -37,7 +37,8 @@ def gantt(cells: Cells) -> Chart | None:
             continue
         shown, count = shown_nodes(tasks)
         bars, names = _bars(tasks.filter(pl.col("node").is_in(shown)), shown)
-        figure, merged = _drawn(bars, names, slices)
+        across = time_axis([came["submit_ms"]], max(bar.end for bar in bars), cells.date(0))
+        figure, merged = _drawn(bars, names, slices, across)
         variants.append((label, figure))
         most = max(most, sum(height for _, height in names))
         notes.add(f"{len(shown)} of {count} nodes shown" if len(shown) < count else "")
@@ -57,8 +58,8 @@ def gantt(cells: Cells) -> Chart | None:
         alt="Gantt chart: which job's tasks each node runs when",
         caption="Every bar is a task, coloured by job, from its grant to its end; hatched ones are pilots, crossed "
         "ones failed. Rest on a bar to read its job, stage, times and how long after its job it came. Drag to zoom, "
-        f"double-click to go back. Seed {cells.seeds[0]}{'; ' + note if note else ''}. All of it: open its trace.json "
-        "in ui.perfetto.dev.",
+        f"double-click to go back. Seed {cells.seeds[0]}{'; ' + note if note else ''}. Perfetto shows all "
+        "tasks: see below.",
         variants=tuple(variants),
         head=("label", "node", "task attempts", "held (s)"),
         rows=tuple(rows),
@@ -122,10 +123,9 @@ def _bars(tasks: pl.DataFrame, nodes: Sequence[str]) -> tuple[list[_Bar], list[t
     return bars, names
 
 
-def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int) -> tuple[Figure, bool]:
-    """The chart, and whether tasks were merged in it."""
-    end = max(bar.end for bar in bars)
-    divisor, unit = time_unit(end)
+def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int, across: Figure) -> tuple[Figure, bool]:
+    """The chart, and whether tasks were merged in it. across: its axis of time."""
+    divisor, _ = time_unit(max(bar.end for bar in bars))
     heights = np.array([height for _, height in names])
     ticks = (np.cumsum(heights) - (heights + 1) / 2).tolist()
     shown, every = _merged(bars, slices), max(1, -(-len(names) // 40))
@@ -134,7 +134,7 @@ def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int) 
         "bargap": 0.12,
         "showlegend": False,
         "hovermode": "closest",
-        "xaxis": {"title": {"text": f"time ({unit})"}, "range": [0, end / divisor]},
+        "xaxis": across,
         "yaxis": {
             "tickvals": ticks[::every],
             "ticktext": [name for name, _ in names][::every],

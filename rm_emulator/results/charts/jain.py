@@ -16,7 +16,7 @@ from rm_emulator.results.table import number
 def jain(cells: Cells) -> Chart | None:
     """Jain's index over time, one line per label, one variant per length of its windows."""
     courses, summary = cells.courses, cells.summary
-    if not fairness.several(courses):
+    if not fairness.have_several_queues(courses):
         return None
     variants, rows = [], []
     begin = min(course.start_ms for course in courses.values())

@@ -30,7 +30,7 @@ class SharesParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 def shares(cells: Cells, params: SharesParams) -> Chart | None:
     """What each queue holds over time, above what would be its fair share; one variant per label."""
     courses = cells.courses
-    if not fairness.several(courses):
+    if not fairness.have_several_queues(courses):
         return None
     groups = _groups(courses, params.queues)
     some = f" The {len(groups) - 1} largest queues have a colour each." if len(groups[-1][1]) > 1 else ""

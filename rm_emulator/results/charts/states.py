@@ -30,7 +30,7 @@ _LOOKS: Final = {
 def states(cells: Cells) -> Chart | None:
     """When each queue was starved, hungry or satisfied; one variant per label."""
     courses = cells.courses
-    if not fairness.several(courses):
+    if not fairness.have_several_queues(courses):
         return None
     names = _in_want(courses)
     left = len(next(iter(courses.values())).queues) - len(names)

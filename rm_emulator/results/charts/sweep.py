@@ -92,6 +92,7 @@ def best_label(cells: Cells) -> Chart | None:
                 "x": [show_swept(values[across]) for _, values in mine] or [None],
                 "y": [show_swept(values[up]) for _, values in mine] or [None],
                 "text": [times(speedups[at, label].value) if (at, label) in speedups else "" for at, _ in mine],
+                "customdata": [[label, at + 1] for at, _ in mine],
                 "marker": {"symbol": "square", "size": size, "color": colour(index), "opacity": 0.85},
                 "textfont": {"color": "$page", "size": 11},
                 "hovertemplate": f"{names[across]} %{{x}}, {names[up]} %{{y}}: {label} %{{text}}<extra></extra>",
@@ -192,10 +193,10 @@ def _lines(
         more = {
             "legendgroup": label,
             "showlegend": panel == "",
-            "customdata": [show_swept(value) for value, _ in shown],
+            "customdata": [[show_swept(value), at + 1] for at, value in here if (at, label) in drawn],
             "xaxis": f"x{panel}",
             "yaxis": f"y{panel}",
-            "hovertemplate": f"{label}: %{{y:.4~g}} at %{{customdata}}<extra></extra>",
+            "hovertemplate": f"{label}: %{{y:.4~g}} at %{{customdata[0]}}<extra></extra>",
         }
         traces.append(through(label, index, places, [each for _, each in shown], **more))
     return traces

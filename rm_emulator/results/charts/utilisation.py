@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from rm_emulator.results.chart import CLUSTER, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import CURVE_POINTS, means, of_label, time_unit, trace
+from rm_emulator.results.drawing import CURVE_POINTS, means, of_label, time_axis, time_unit, trace
 from rm_emulator.results.metrics import whole_cluster
 from rm_emulator.results.table import percent
 
@@ -20,7 +20,8 @@ def utilisation(cells: Cells) -> Chart | None:
         for row in tables[cells.labels[0]].filter(pl.col("capacity") > 0).unique("resource", maintain_order=True)
         .select("resource").iter_rows()
     ]  # fmt: skip
-    divisor, unit = time_unit(max(table["end_ms"].to_numpy().max() for table in tables.values()))
+    end = float(max(table["end_ms"].to_numpy().max() for table in tables.values()))
+    divisor, _ = time_unit(end)
     for resource in resources:
         for index, label in enumerate(cells.labels):
             table = tables[label].filter(pl.col("resource") == resource)
@@ -30,7 +31,9 @@ def utilisation(cells: Cells) -> Chart | None:
             line = trace(label, at[::step], means(held, step), of_label(index, 1.8), "%{y:.0%}")
             series.setdefault(resource, []).append(line)
     layout = {
-        "xaxis": {"title": {"text": f"time ({unit})"}},
+        "xaxis": time_axis(
+            (cells.jobs[label, cells.seeds[0]]["submit_ms"] for label in cells.labels), end, cells.date(0)
+        ),
         "yaxis": {"tickformat": ".0%", "range": [0, 1.02]},
         "hovermode": "x unified",
     }

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from rm_emulator.results.chart import charts
 from rm_emulator.scenario.schema.cluster import Cluster, InlineQueue
 from rm_emulator.scenario.schema.policy import PolicyEntry
 from rm_emulator.scenario.schema.report import Report
@@ -138,6 +137,8 @@ class Scenario(Block):
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of scenario files, for editors, with the registered names and their settings."""
+    from rm_emulator.results.chart import charts
+
     schema = Scenario.model_json_schema()
     label = {"label": {"type": "string", "pattern": LABEL}}
     beside = {

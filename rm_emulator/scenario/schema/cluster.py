@@ -76,7 +76,7 @@ class Nodes(_NodeKeys):  # type: ignore[misc]
     128Gi}`.
     """
     racks: Count | None = None
-    """Spread the group over so many racks, in blocks, instead of `rack`, e.g. `5`."""
+    """Spread the group over so many racks, in blocks; `rack` then begins their names (rack1, rack2, ...), e.g. `5`."""
 
 
 class ApplicationMaster(Block):

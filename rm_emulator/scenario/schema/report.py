@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic import model_validator
 
-from rm_emulator.results.chart import charts
 from rm_emulator.scenario.schema.settings import Named, registered_errors
 from rm_emulator.scenario.schema.values import Block, has_text_keys, refuse
 
@@ -20,6 +19,8 @@ class ChartEntry(Named):
     @model_validator(mode="before")
     @classmethod
     def _registered(cls, data: Any) -> Any:
+        from rm_emulator.results.chart import charts  # with all of plotting's data, and few scenarios set a chart
+
         if has_text_keys(data):
             refuse(registered_errors(charts, data))
         return data

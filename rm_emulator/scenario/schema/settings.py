@@ -55,7 +55,7 @@ class Settings(Block):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        block = handler.resolve_ref_schema(handler(schema))
+        block = super().__get_pydantic_json_schema__(schema, handler)
         block["properties"] = {**block.get("properties", {}), **struct_properties(cls.of)}
         block["additionalProperties"] = False
         return block

@@ -6,13 +6,9 @@ its meaning. `OF` reads such a block into its struct; `block` is for blocks with
 
 from __future__ import annotations
 
-import ast
-import inspect
 import math
-import sys
 from collections.abc import Mapping
 from functools import cache, partial
-from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin
 
@@ -33,6 +29,7 @@ from pydantic_core import CoreSchema, core_schema
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.schema import values
 from rm_emulator.scenario.schema.policy import PolicyEntry
+from rm_emulator.scenario.schema.texts import said
 from rm_emulator.scenario.schema.values import Block
 from schedulers.core.fields import WRITTEN
 
@@ -74,7 +71,7 @@ class StructBlock(Block):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        found = handler.resolve_ref_schema(handler(schema))
+        found = super().__get_pydantic_json_schema__(schema, handler)
         for key, text in meanings(cls).items():
             found["properties"][key].setdefault("description", text)
         return found
@@ -145,10 +142,11 @@ def meanings(model: type[BaseModel]) -> Mapping[str, str]:
     """The text below each key, of the block's own keys and of the struct's."""
     found = {}
     if issubclass(model, StructBlock) and hasattr(model, "of"):
-        said = _said(model.of)
-        found = {_key(field): said.get(field.name) or _told(field) for field in msgspec.structs.fields(model.of)}
-        found |= {"kind": f"Its kind, e.g. `{model.of.__struct_config__.tag}`."}
-    own = {name: field.description for name, field in model.model_fields.items() if field.description}
+        texts = said(model.of)
+        found = {_key(field): texts.get(field.name) or _told(field) for field in msgspec.structs.fields(model.of)}
+        if (tag := model.of.__struct_config__.tag) is not None:
+            found |= {"kind": f"Its kind, e.g. `{tag}`."}
+    own = said(model)
     return {name: own.get(name) or found.get(name, "") for name in model.model_fields}
 
 
@@ -238,30 +236,3 @@ def as_written(value: msgspec.Struct) -> Block:
 
 def _dumped(value: msgspec.Struct, how: SerializationInfo) -> dict[str, Any]:
     return as_written(value).model_dump(mode=how.mode, exclude_none=how.exclude_none)
-
-
-def _said(struct: type[msgspec.Struct]) -> Mapping[str, str]:
-    """The texts below the fields of a struct, inherited fields included."""
-    found: dict[str, str] = {}
-    for cls in reversed(struct.__mro__):
-        found |= _said_in(cls.__module__).get(cls.__name__, {})
-    return found
-
-
-@cache
-def _said_in(module: str) -> Mapping[str, Mapping[str, str]]:
-    """The texts below fields, by class and field."""
-    if not module.startswith(("schedulers.", "rm_emulator.")):
-        return {}
-    found = {}
-    for cls in ast.parse(inspect.getsource(sys.modules[module])).body:
-        if isinstance(cls, ast.ClassDef):
-            found[cls.name] = {
-                field.target.id: inspect.cleandoc(str(text.value.value))
-                for field, text in pairwise(cls.body)
-                if isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-            }
-    return found

@@ -11,15 +11,17 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     ValidationError,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from rm_emulator.issues import did_you_mean
 from rm_emulator.scenario.durations import parse_duration, parse_seeds, show_duration
+from rm_emulator.scenario.schema.texts import said
 from schedulers.core.errors import InvalidQuantity
 from schedulers.core.resources import parse_quantity
 
@@ -183,9 +185,16 @@ Load = Annotated[float, Field(ge=1e-3, le=1e3)]
 class Block(BaseModel):
     """A mapping of the scenario file. The string below a key has its meaning and an example."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, allow_inf_nan=False, frozen=True, use_attribute_docstrings=True
-    )
+    # Built at its first use: most blocks are parts of others and are never read by themselves.
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True, defer_build=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(schema))
+        for key, text in said(cls).items():
+            if key in cls.model_fields:
+                found["properties"][key]["description"] = text
+        return found
 
 
 class Distribution(Block):

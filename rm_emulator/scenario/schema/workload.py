@@ -92,7 +92,7 @@ class SyntheticWorkload(WorkloadBlock):
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         from rm_emulator.workload.synthetic import PRESETS, Preset
 
-        block = handler.resolve_ref_schema(handler(schema))
+        block = super().__get_pydantic_json_schema__(schema, handler)
         knobs = {
             name: {k: v for k, v in field.items() if k != "default"}
             for name, field in struct_properties(Preset).items()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
-from rm_emulator.workload.batch_task import NO_INSTANCES, BatchParams, assemble, finished, is_batch_task
-from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.batch_task import NO_INSTANCES, BatchParams, assemble, finished, is_batch_task, tabulate
+from rm_emulator.workload.formats import Column, TableTrace, Trace, register
+
+_SOURCE: Final = "Alibaba cluster-trace-v2017, batch_task"
 
 
 @register("alibaba2017", source="alibaba/clusterdata, cluster-trace-v2017, batch_task")
@@ -41,5 +44,11 @@ class Alibaba2017:
     def read(path: Path, options: BatchParams) -> Trace:
         """All stages of a job may start at once, because the table holds no order of the stages."""
         frame, notes = finished(path, Alibaba2017.columns, options)
-        source = "Alibaba cluster-trace-v2017, batch_task"
-        return assemble(frame, notes, options, name="alibaba2017", source=source, file=path)
+        return assemble(frame, notes, options, name="alibaba2017", source=_SOURCE, file=path)
+
+    @staticmethod
+    def table(path: Path, options: BatchParams) -> TableTrace:
+        """The tables of `read`."""
+        frame, notes = finished(path, Alibaba2017.columns, options)
+        contents = Alibaba2017.contents
+        return tabulate(frame, notes, options, name="alibaba2017", source=_SOURCE, file=path, contents=contents)

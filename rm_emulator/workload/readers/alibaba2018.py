@@ -14,12 +14,24 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
 
-from rm_emulator.workload.batch_task import NO_INSTANCES, BatchParams, assemble, finished, is_batch_task
-from rm_emulator.workload.formats import Column, Trace, register
+import msgspec
+import polars as pl
+
+from rm_emulator.workload.batch_task import (
+    NO_INSTANCES,
+    BatchParams,
+    ParentsOf,
+    assemble,
+    finished,
+    is_batch_task,
+    tabulate,
+)
+from rm_emulator.workload.formats import Column, TableTrace, Trace, register
 
 _NAME: Final = re.compile(r"[A-Za-z]+([0-9]{1,9})(?:_(.*))?")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _ABSENT: Final = "parents left out, not among their job's finished stages"
+_SOURCE: Final = "Alibaba cluster-trace-v2018, batch_task"
 _CYCLIC: Final = "jobs taken to have no order, their names form a cycle"
 
 
@@ -57,20 +69,44 @@ class Alibaba2018:
     @staticmethod
     def read(path: Path, options: BatchParams) -> Trace:
         """A stage waits for all tasks of its parents; parents absent from the job's finished stages are left out."""
-        frame, notes = finished(path, Alibaba2018.columns, options)
-        frame = frame.with_columns(mem_fraction=frame["mem_fraction"] / 100)
         unresolved: Counter[str] = Counter()
         trace = assemble(
-            frame,
-            notes,
+            *_finished(path, options),
             options,
-            name="alibaba2018",
-            source="Alibaba cluster-trace-v2018, batch_task",
+            parents_of=_counting(unresolved),
             file=path,
-            parents_of=lambda names: _parents(names, unresolved),
+            name="alibaba2018",
+            source=_SOURCE,
         )
-        sentences = (f"{what}: {unresolved[what]:,}" for what in (_ABSENT, _CYCLIC) if unresolved[what])
-        return Trace(workload=trace.workload, notes=(*trace.notes, *sentences))
+        return msgspec.structs.replace(trace, notes=(*trace.notes, *_told(unresolved)))
+
+    @staticmethod
+    def table(path: Path, options: BatchParams) -> TableTrace:
+        """The tables of `read`."""
+        unresolved: Counter[str] = Counter()
+        trace = tabulate(
+            *_finished(path, options),
+            options,
+            parents_of=_counting(unresolved),
+            file=path,
+            contents=Alibaba2018.contents,
+            name="alibaba2018",
+            source=_SOURCE,
+        )
+        return msgspec.structs.replace(trace, notes=(*trace.notes, *_told(unresolved)))
+
+
+def _finished(path: Path, options: BatchParams) -> tuple[pl.DataFrame, list[str]]:
+    frame, notes = finished(path, Alibaba2018.columns, options)
+    return frame.with_columns(mem_fraction=frame["mem_fraction"] / 100), notes
+
+
+def _counting(unresolved: Counter[str]) -> ParentsOf:
+    return lambda names: _parents(names, unresolved)
+
+
+def _told(unresolved: Counter[str]) -> list[str]:
+    return [f"{what}: {unresolved[what]:,}" for what in (_ABSENT, _CYCLIC) if unresolved[what]]
 
 
 @lru_cache(10_000)

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
+import polars as pl
 
-from rm_emulator.workload.formats import Column, Contents, Trace, register
+from rm_emulator.workload import plain_table
+from rm_emulator.workload.formats import Column, Contents, TableTrace, Trace, register
 from rm_emulator.workload.mapping import UNITS_MS, mapped
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Workload, WorkloadJob
-from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, instant, number, plain
+from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, beginning, instant, number, plain
+from rm_emulator.workload.stage_table import JOBS, RUNS, StageTable
 from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, head, one, parquet_frame, read_bytes
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
 from schedulers.core.model import Job, Stage, topological_order
@@ -56,6 +59,7 @@ _OF_JOB: Final = ("name", "user", "app", "queue", "weight", "submit")
 _LARGEST_COV: Final = {"uniform": 3**-0.5, "exponential": 1.0}
 _DISTRIBUTIONS: Final = ("lognormal", "gamma", "exponential", "uniform", "normal")
 _RESOURCE = re.compile(r"res:([A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?)")
+_PARQUET: Final = (".parquet", ".pq")
 _MIB: Final = 2**20
 T = TypeVar("T")
 D = TypeVar("D")
@@ -121,7 +125,7 @@ class CsvTable:
     demands asks for one core. A run time below 1 ms counts as 1 ms. A `submit` column has numbers or dates, never both.
 
     A table carries the facts of its columns. Task times are carried only if every stage with several tasks has one
-    duration per task.
+    duration per task. Arrivals that are dates, or numbers since 1970, give time 0 its date.
 
     In Parquet, a column may have a date type or a duration type, and `durations` may be a list; mistakes name the row
     (from 1) instead of the line.
@@ -158,23 +162,79 @@ class CsvTable:
             issues.add("a header but no rows")
         made = list(_jobs(jobs, options, issues))
         issues.check(rows=len(made))
+        first = min((entry.submit_ms for entry in made), default=0)
+        began = beginning(first, counts_from_first=options.origin == "first")
         ordered = _in_time(made, options, issues)
         workload = Workload(
             name=path.name.partition(".")[0],
             jobs=ordered,
             resources=cells.resources.names,
             source=path.name,
-            contents=_contents(positions, ordered, dates=cells.dates),
+            contents=_contents(positions, *_wide(ordered), dates=cells.dates or began is not None),
+            began=began,
         )
         issues.check(rows=len(made))
         return Trace(workload=workload, notes=(*issues.notes(), *notes, *cells.notes()), mapping=mapping)
+
+    @staticmethod
+    def table(path: Path, options: _Options) -> TableTrace | None:
+        """The tables of `read`, of a CSV file without quotes and mistakes."""
+        return _tables(path, options)
+
+
+def _tables(path: Path, options: _Options) -> TableTrace | None:
+    """The tables of a plain CSV file, as of the workload that `CsvTable.read` gives; None for any other file."""
+    if options.map or options.rows != "stage" or head(path, 4) == b"PAR1" or path.suffix.lower() in _PARQUET:
+        return None
+    line, newline, _ = head(path).partition(b"\n")
+    if not newline or not line.isascii():
+        return None
+    titles = line.decode().split(options.delimiter)
+    issues = BadRows(path, skip=False)
+    positions = _positions(titles, options, issues)
+    if issues.count or "distribution" in positions:
+        return None
+    cells = _Cells(positions, options, issues, {})
+    found = plain_table.read(
+        path,
+        positions,
+        delimiter=options.delimiter,
+        unit_ms=UNITS_MS[options.time_unit],
+        asks=cells.asks,
+        resources=cells.resources.names,
+        demand=cells.demand_of,
+    )
+    if found is None:
+        return None
+    jobs = found.jobs.with_row_index("job").sort("submit", "id").head(options.limit or found.jobs.height)
+    earliest = int(jobs["submit"][0])
+    if options.origin == "zero" and earliest < 0:
+        return None
+    first = earliest if options.origin == "first" else 0
+    order = jobs.select(pl.col("job").cast(pl.Int64)).with_row_index("at")
+    stages = found.stages.join(order, on="job").sort("at", "stage")
+    stages = stages.with_columns(job=pl.col("at").cast(pl.Int64)).drop("at")
+    wide = stages.filter(pl.col("tasks") > 1)["std"]
+    contents = _contents(positions, len(wide), wide.null_count(), dates=found.dates)
+    small = sum(rows for texts, rows in found.demands.items() if cells.is_small(texts))
+    table = StageTable(
+        name=path.name.partition(".")[0],
+        source=path.name,
+        resources=cells.resources.names,
+        contents=contents,
+        history=0,
+        jobs=jobs.with_columns(pl.col("submit") - first).select(*JOBS),
+        stages=stages,
+        past=pl.DataFrame(schema=RUNS),
+    )
+    return TableTrace(table=table, notes=tuple(cells.notes(small)))
 
 
 def _rows(path: Path, options: _Options) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """The header's cells, and (line, cells) of each row with text in it."""
     if head(path, 4) == b"PAR1":
         return _parquet(path, read_bytes(path), options)
-    if path.suffix.lower() in (".parquet", ".pq"):
+    if path.suffix.lower() in _PARQUET:
         raise one(path, "not a Parquet file (it does not begin with PAR1)")
     return _csv(path, options.delimiter)
 
@@ -196,7 +256,9 @@ def _csv(path: Path, delimiter: str) -> tuple[list[str], Iterator[tuple[int, lis
     if len(header) == 1:
         marks = [mark for mark in (",", ";", "\t", "|") if mark != delimiter and mark in header[0]]
         if marks:
-            raise one(path, f"the cells seem to be separated by {marks[0]!r} (set the option delimiter)", line=1)
+            seen = f"the cells seem to be separated by {marks[0]!r}, not by {delimiter!r}"
+            written = f"'delimiter={marks[0]}'" if marks[0] != "\t" else r"$'delimiter=\t'"
+            raise one(path, f"{seen} (set the option delimiter: --option {written})", line=1)
     return header, rows
 
 
@@ -337,13 +399,28 @@ class _Cells:
             if value is not None:
                 yield column, value
 
-    def notes(self) -> list[str]:
-        """Notes on odd, but valid cells."""
-        if not self._small_memory:
+    @property
+    def asks(self) -> list[str]:
+        """The columns with demands."""
+        return self._demand_columns
+
+    def demand_of(self, texts: tuple[str, ...]) -> Vector | None:
+        """The demand by its cells; None for a wrong cell."""
+        before, row = self._issues.count, [""] * (max(self._positions.values()) + 1)
+        for column, text in zip(self._demand_columns, texts, strict=True):
+            row[self._positions[column]] = text
+        self.at(0, row)
+        vector = self._demand()
+        return vector if self._issues.count == before else None
+
+    def notes(self, small: int | None = None) -> list[str]:
+        """Notes on odd, but valid cells. small: rows with little memory, if they were counted elsewhere."""
+        count = self._small_memory if small is None else small
+        if not count:
             return []
         return [
             f"rows that ask for less than 1 MiB of memory (plain numbers are in {self._options.memory_unit}, "
-            f"option memory_unit): {self._small_memory:,}"
+            f"option memory_unit): {count:,}"
         ]
 
     def wrong(self, column: str, message: str, hint: str | None = None) -> None:
@@ -440,7 +517,7 @@ class _Cells:
             vector = tuple(steps.values())
             if self._issues.count > before:
                 return vector
-            self._demands[texts] = vector, self._is_small(texts)
+            self._demands[texts] = vector, self.is_small(texts)
         vector, small = self._demands[texts]
         self._small_memory += small
         return vector
@@ -462,7 +539,7 @@ class _Cells:
             return text
         return str(math.ceil(parse_quantity(text) * parse_quantity(f"1{self._options.memory_unit.removesuffix('B')}")))
 
-    def _is_small(self, texts: tuple[str, ...]) -> bool:
+    def is_small(self, texts: tuple[str, ...]) -> bool:
         """Whether the row asks for some memory, but for less than the smallest step."""
         named = dict(zip(self._demand_columns, texts, strict=True)).get("memory", "")
         return bool(named) and 0 < parse_quantity(self._quantity("memory", named)) < _MIB
@@ -579,8 +656,19 @@ def _parents(job_id: str, row: _Row, names: list[str], issues: BadRows) -> tuple
     return tuple(sorted(parents))
 
 
-def _contents(columns: Iterable[str], jobs: Sequence[WorkloadJob], *, dates: bool) -> Contents:
-    """Facts of a table, by its columns and by the run times of stages with several tasks."""
+def _wide(jobs: Sequence[WorkloadJob]) -> tuple[int, int]:
+    """Number of stages with several tasks, and of those with a single run time for all their tasks."""
+    wide = [
+        times
+        for entry in jobs
+        for stage, times in zip(entry.job.stages, entry.runtimes, strict=True)
+        if stage.tasks > 1
+    ]
+    return len(wide), sum(not isinstance(times, PerTask) for times in wide)
+
+
+def _contents(columns: Iterable[str], wide: int, single: int, *, dates: bool) -> Contents:
+    """Facts of a table, by its columns and the numbers of `_wide`."""
     found = set(columns)
     lacks = [fact for fact, column in (("user", "user"), ("queue", "queue"), ("dag", "parents")) if column not in found]
     lacks += [] if {"name", "app"} & found else ["recurrence"]
@@ -593,17 +681,10 @@ def _contents(columns: Iterable[str], jobs: Sequence[WorkloadJob], *, dates: boo
         assumed["memory"] = "A task asks for no memory."
     if "submit" not in found:
         assumed["submission"] = "All jobs arrive at time 0."
-    wide = [
-        times
-        for entry in jobs
-        for stage, times in zip(entry.job.stages, entry.runtimes, strict=True)
-        if stage.tasks > 1
-    ]
-    single = sum(not isinstance(times, PerTask) for times in wide)
     if single:
         assumed["task_times"] = (
             f"All tasks of a stage take the stage's one duration, or vary around its mean by `cov` "
-            f"({single:,} of {len(wide):,} stages with several tasks)."
+            f"({single:,} of {wide:,} stages with several tasks)."
         )
     return Contents.lacking("gangs", *lacks, **assumed)
 

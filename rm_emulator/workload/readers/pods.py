@@ -128,7 +128,7 @@ class Pods:
             "places in the file are numbers of pods, not lines",
         )
         made = [_job(ident, pods_of_job) for ident, pods_of_job in jobs.items()]
-        return log.trace(made, source="Kubernetes, list of pods", assumed=assumed, resources=resources)
+        return log.trace(made, source="Kubernetes, list of pods", assumed=assumed, resources=resources, epoch_ms=0)
 
 
 def _ran(pod: _Pod, options: LogParams, log: Log) -> tuple[int | None, tuple[_Pod, int]] | None:

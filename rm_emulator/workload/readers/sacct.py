@@ -147,7 +147,7 @@ class Sacct:
             else "only completed jobs are read",
             "dependencies between jobs, and limits on the elements of an array that run at once, are not in the log",
         )
-        return log.trace(made, source="Slurm, sacct", assumed=assumed, resources=resources)
+        return log.trace(made, source="Slurm, sacct", assumed=assumed, resources=resources, epoch_ms=0)
 
 
 def _note(cell: Cell, options: Sacct.Params, jobs: dict[str, _Parts], log: Log) -> None:

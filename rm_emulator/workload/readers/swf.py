@@ -5,6 +5,8 @@ Source: D. Feitelson, "The Standard Workload Format" (version 2.2), www.cs.huji.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
@@ -38,6 +40,9 @@ _COLUMNS: Final = (
     Column("think time", "not read", required=True),
 )
 _NAMES: Final = tuple(column.name for column in _COLUMNS)
+#: Facts of a log with the header UnixStartTime.
+_DATED: Final = Contents.lacking("gpu", "dag", task_times="All tasks of a job take the job's run time.")
+_START: Final = re.compile(r";\s*UnixStartTime\s*:\s*(\d{1,12})\s*")
 _COMPLETED: Final = 1
 _PARTS: Final = (2, 3, 4)
 _UNKNOWN: Final = -1
@@ -51,11 +56,12 @@ class Swf:
     requested. Memory is per processor: the requested memory, else the used memory, else none. The hint is the requested
     time. Users, queues and programs are numbers; the program is both `name` and `app`. Jobs without run time or
     processors, and the lines of parts of a job (status 2 to 4), are left out and counted. Failed and cancelled jobs
-    are read unless `only_completed`. Waits, preceding jobs and think times are not read.
+    are read unless `only_completed`. Waits, preceding jobs and think times are not read. The header `UnixStartTime`
+    gives the arrivals their dates.
     """
 
     columns = _COLUMNS
-    contents = Contents.lacking("gpu", "dag", "dates", task_times="All tasks of a job take the job's run time.")
+    contents = _DATED.without("dates")
 
     class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
@@ -80,7 +86,15 @@ class Swf:
             + (", which start together (gang)" if options.gang else ", which may start one by one"),
             "the time that a job waited, and the job that it came after, are not taken over",
         ]
-        return log.trace(jobs, source="Parallel Workloads Archive, SWF", assumed=assumed)
+        trace = log.trace(jobs, source="Parallel Workloads Archive, SWF", assumed=assumed, epoch_ms=_start_ms(path))
+        return trace if trace.workload.began is None else trace.lacking(_DATED)
+
+
+def _start_ms(path: Path) -> int | None:
+    """The time 0 of the log in ms since 1970, from the comments before the first job; None without the header."""
+    comments = itertools.takewhile(lambda text: not text.strip() or text.lstrip().startswith(";"), lines(path))
+    found = next(filter(None, map(_START.fullmatch, comments)), None)
+    return None if found is None else 1000 * int(found[1])
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:

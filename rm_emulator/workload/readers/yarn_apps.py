@@ -98,7 +98,7 @@ class YarnApps:
             f"memory by its memorySeconds, each as long as {length}; its master is among them",
             "places in the file are numbers of applications, not lines",
         )
-        return log.trace(jobs, source="YARN, list of applications", assumed=assumed)
+        return log.trace(jobs, source="YARN, list of applications", assumed=assumed, epoch_ms=0)
 
 
 def _job(app: _App, options: YarnApps.Params, log: Log) -> WorkloadJob | None:

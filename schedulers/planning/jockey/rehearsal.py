@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedulers.core import keyed
-from schedulers.core.rehearsal import Act, Course, Row, Script, Table
+from schedulers.core.rehearsal import Act, Row, Script, StageProfile, Table
 from schedulers.planning.jockey.progress import Meter, meter, paths, serial
 
 #: Rows of a table: progress 0, 1/20, ... 19/20.
@@ -28,22 +28,22 @@ Ends = list[tuple[int, int]]
 Times = npt.NDArray[np.int64]
 
 
-def rehearse(script: Script) -> tuple[tuple[Course, ...], Table]:
-    """The course of each stage on the largest allocation when estimates are right, and C(progress, allocation).
+def rehearse(script: Script) -> tuple[tuple[StageProfile, ...], Table]:
+    """The profile of each stage on the largest allocation when estimates are right, and C(progress, allocation).
 
     The table never grows with progress or with the allocation: where draws say otherwise, the longer time holds.
     """
     usual = [[max(1, round(act.task_ms))] * act.tasks for act in script.acts]
-    courses, _ = play(script.acts, usual, script.allocations[-1])
-    marks, how_far = [row / _ROWS for row in range(_ROWS)], meter(script.indicator, courses)
+    profiles, _ = play(script.acts, usual, script.allocations[-1])
+    marks, how_far = [row / _ROWS for row in range(_ROWS)], meter(script.indicator, profiles)
     left = np.zeros((script.draws, len(script.allocations), _ROWS), dtype=np.int64)
     for draw, times in enumerate(_drawn(script)):
         for column, allocation in enumerate(script.allocations):
             _, ends = play(script.acts, times, allocation)
-            left[draw, column] = [ends[-1][0] - at for at in _reached(marks, ends, how_far, len(courses))]
+            left[draw, column] = [ends[-1][0] - at for at in _reached(marks, ends, how_far, len(profiles))]
     most, half = (_never_growing(left, part) for part in (_QUANTILE, 0.5))
     rows = (Row(mark, tuple(most[:, row].tolist()), tuple(half[:, row].tolist())) for row, mark in enumerate(marks))
-    return courses, Table(script.allocations, tuple(rows))
+    return profiles, Table(script.allocations, tuple(rows))
 
 
 def _never_growing(left: Times, quantile: float) -> Times:
@@ -74,10 +74,10 @@ def _noise(random: np.random.Generator, variation: float, count: int) -> npt.NDA
     return random.lognormal(-sigma2 / 2, np.sqrt(sigma2), count)
 
 
-def play(acts: Sequence[Act], times: Sequence[Sequence[int]], slots: int) -> tuple[tuple[Course, ...], Ends]:
+def play(acts: Sequence[Act], times: Sequence[Sequence[int]], slots: int) -> tuple[tuple[StageProfile, ...], Ends]:
     """A run on so many containers: a free container goes to the first stage with a task ready to start.
 
-    times: ms by stage and task. Returns the course of each stage, and every task's end.
+    times: ms by stage and task. Returns the profile of each stage, and every task's end.
     """
     children: list[list[int]] = [[] for _ in acts]
     for stage, act in enumerate(acts):
@@ -110,8 +110,8 @@ def play(acts: Sequence[Act], times: Sequence[Sequence[int]], slots: int) -> tup
                 if not missing[child]:
                     opened[child] = now
                     heappush(ready, child)
-    courses = tuple(
-        Course(
+    profiles = tuple(
+        StageProfile(
             tasks=act.tasks,
             parents=act.parents,
             queued=queued[stage],
@@ -122,7 +122,7 @@ def play(acts: Sequence[Act], times: Sequence[Sequence[int]], slots: int) -> tup
         )
         for stage, act in enumerate(acts)
     )
-    return courses, ends
+    return profiles, ends
 
 
 def _reached(marks: Sequence[float], ends: Ends, how_far: Meter, stages: int) -> Iterator[int]:
@@ -138,9 +138,9 @@ def _reached(marks: Sequence[float], ends: Ends, how_far: Meter, stages: int) ->
         yield ends[tasks - 1][0] if tasks else 0
 
 
-def amdahl(courses: Sequence[Course], done: Sequence[int], allocations: Sequence[int]) -> tuple[float, ...]:
+def amdahl(profiles: Sequence[StageProfile], done: Sequence[int], allocations: Sequence[int]) -> tuple[float, ...]:
     """Remaining ms by allocation: the longest path left, and the work left shared by all containers."""
-    after = paths(courses).after
-    rest = sum((1 - n / course.tasks) * course.run for course, n in zip(courses, done, strict=True))
-    path = serial(courses, done, after)
+    after = paths(profiles).after
+    rest = sum((1 - n / profile.tasks) * profile.run for profile, n in zip(profiles, done, strict=True))
+    path = serial(profiles, done, after)
     return tuple(path + rest / allocation for allocation in allocations)

@@ -1,1 +1,1 @@
-"""TetriSched and alsched (Tumanov et al., EuroSys 2016, SoCC 2012): wishes in STRL and the best leases for them."""
+"""TetriSched and alsched (Tumanov et al., EuroSys 2016, SoCC 2012): wishes in STRL and the best starts for them."""

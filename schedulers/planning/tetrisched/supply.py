@@ -68,7 +68,7 @@ class Supply:
         return number if start >= self.now and number < self.slices else None
 
     def last(self, first: int, dur: int) -> int:
-        """Behind the last slice of the window touched by a lease of some length."""
+        """Behind the last slice of the window touched by a planned start of some length."""
         return min(self.slices, first + -(-dur // self.quantum))
 
     def take(self, place: int, first: int, last: int, demand: Sequence[int], count: int) -> None:

@@ -32,7 +32,7 @@ class Way(NamedTuple):
         parts = [self.device, f"rack/{self.rack}" if self.rack else "", "spread" if self.spread else ""]
         return "/".join(part for part in parts if part) or ANY
 
-    def said(self, count: int) -> str:
+    def describe(self, count: int) -> str:
         """So many places, in words."""
         where = f"{self.device} nodes" if self.device else "nodes" if self.rack else "any nodes"
         rack = f" in rack {self.rack}" if self.rack else ""
@@ -57,21 +57,21 @@ def _ways(wish: Wish, racks: Sequence[str]) -> list[Way]:
     return [way._replace(rack=rack, alone=True) for rack in racks]
 
 
-class Asked(NamedTuple):
+class WishExpression(NamedTuple):
     """An expression, and the way of each of its leaves in the order written."""
 
     wants: Expression
     ways: tuple[Way, ...]
 
 
-def ask(
+def wish_expression(
     there: Mapping[Way, tuple[str, int]],
     tasks: int,
     *,
     gang: bool,
     starts: Collection[int] | None,
     worth: Callable[[Way, int], float],
-) -> Asked | None:
+) -> WishExpression | None:
     """So many tasks of a stage in any of some ways; None where nothing is worth anything.
 
     there: the ways, each with the name of its set of nodes and the time of a task there. starts: possible times of the
@@ -95,11 +95,11 @@ def ask(
         return None
     of = tuple(way for group in groups for way, _ in group)
     if gang:
-        return Asked(_one(Max, [leaf for group in groups for _, leaf in group]), of)
+        return WishExpression(_one(Max, [leaf for group in groups for _, leaf in group]), of)
     parts: list[Expression] = [
         UpTo(tasks, tuple(leaf for _, leaf in group)) if len(group) > 1 else group[0][1] for group in groups
     ]
-    return Asked(_one(Max, parts), of)
+    return WishExpression(_one(Max, parts), of)
 
 
 def _one(operator: type[Max], parts: Sequence[Expression]) -> Expression:

@@ -13,18 +13,18 @@ from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 def cpop(instance: Instance) -> TimelinePlan:
     """Ready tasks by length of the path through them; the critical path on a machine of its own, others where first."""
-    lines, priorities = Timelines(instance), _priorities(instance)
+    timelines, priorities = Timelines(instance), _priorities(instance)
     path = set(critical_path(instance))
     machine_of_path = critical_machine(instance)
     for task in instance.by_priority(priorities):
-        ready, times = lines.ready(task), instance.times[task]
+        ready, times = timelines.ready(task), instance.times[task]
         if task in path:
             machine = machine_of_path
-            start = lines.earliest(machine, float(ready[machine]), float(times[machine]))
+            start = timelines.earliest(machine, float(ready[machine]), float(times[machine]))
         else:
-            _, machine, start = lines.soonest(ready, times, insertion=True)
-        lines.place(task, machine, start)
-    return lines.plan()
+            _, machine, start = timelines.soonest(ready, times, insertion=True)
+        timelines.place(task, machine, start)
+    return timelines.plan()
 
 
 def critical_path(instance: Instance) -> list[int]:

@@ -49,62 +49,62 @@ def deft(
     priorities: per task, the highest first; LACHESIS's upward rank if None (HighRankUp-DEFT). insertion: idle
     stretches between tasks are used; the paper's `avail` appends. copies: False leaves them out (EFT).
     """
-    lines = Timelines(instance)
+    timelines = Timelines(instance)
     for task in instance.by_priority(ORDERS["rank_up"](instance) if priorities is None else priorities):
-        place(lines, task, choose(lines, task, insertion=insertion, runs=math.inf if copies else 1))
-    return lines.plan()
+        place(timelines, task, choose(timelines, task, insertion=insertion, runs=math.inf if copies else 1))
+    return timelines.plan()
 
 
-def place(lines: Timelines, task: int, choice: DeftChoice) -> None:
+def place(timelines: Timelines, task: int, choice: DeftChoice) -> None:
     """Place a task as chosen, and before the task its copied parent."""
     if choice.parent is not None:
-        lines.place(choice.parent, choice.machine, choice.copy_start)
-    lines.place(task, choice.machine, choice.start)
+        timelines.place(choice.parent, choice.machine, choice.copy_start)
+    timelines.place(task, choice.machine, choice.start)
 
 
 def choose(
-    lines: Timelines, task: int, *, insertion: bool = False, runs: float = math.inf, only: int | None = None
+    timelines: Timelines, task: int, *, insertion: bool = False, runs: float = math.inf, only: int | None = None
 ) -> DeftChoice:
     """The choice for a task behind its placed parents (equation 11). O(parents x machines) array steps.
 
     runs: how often a task may run, copies included. only: the single machine allowed; without insertion.
     """
-    times = lines.instance.times[task]
+    times = timelines.instance.times[task]
     if only is not None:
         times = np.where(np.arange(len(times)) == only, times, np.inf)
-    best = DeftChoice(*lines.soonest(lines.ready(task), times, insertion=insertion))
-    parents = lines.instance.parents[task] if runs > 1 else []
-    arrivals = [lines.arrival(parent, data) for parent, data in parents]
-    for (parent, _), others in zip(parents, _without_each(arrivals, lines.instance.machines), strict=True):
-        if best.end > float((others + times).min()) and len(lines.runs[parent]) < runs:
+    best = DeftChoice(*timelines.soonest(timelines.ready(task), times, insertion=insertion))
+    parents = timelines.instance.parents[task] if runs > 1 else []
+    arrivals = [timelines.arrival(parent, data) for parent, data in parents]
+    for (parent, _), others in zip(parents, _without_each(arrivals, timelines.instance.machines), strict=True):
+        if best.end > float((others + times).min()) and len(timelines.runs[parent]) < runs:
             if insertion:
-                best = _copied(lines, task, parent, others, best)
+                best = _copied(timelines, task, parent, others, best)
             else:
-                best = _copied_behind(lines, times, parent, others, best)
+                best = _copied_behind(timelines, times, parent, others, best)
     return best
 
 
-def _copied_behind(lines: Timelines, times: Floats, parent: int, others: Floats, best: DeftChoice) -> DeftChoice:
+def _copied_behind(timelines: Timelines, times: Floats, parent: int, others: Floats, best: DeftChoice) -> DeftChoice:
     """The better of the best so far and of a parent copied first, both behind all placed runs (equation 10)."""
-    copies = np.maximum(lines.free, lines.ready(parent))
-    starts = np.maximum(copies + lines.instance.times[parent], others)
+    copies = np.maximum(timelines.free, timelines.ready(parent))
+    starts = np.maximum(copies + timelines.instance.times[parent], others)
     ends = starts + times
-    ends[[machine for machine, _ in lines.runs[parent]]] = np.inf
+    ends[[machine for machine, _ in timelines.runs[parent]]] = np.inf
     machine = int(ends.argmin())
     if ends[machine] < best.end:
         return DeftChoice(float(ends[machine]), machine, float(starts[machine]), parent, float(copies[machine]))
     return best
 
 
-def _copied(lines: Timelines, task: int, parent: int, others: Floats, best: DeftChoice) -> DeftChoice:
+def _copied(timelines: Timelines, task: int, parent: int, others: Floats, best: DeftChoice) -> DeftChoice:
     """The same with idle stretches. The task behind the copy needs no other room than without a copy."""
-    ready, times = lines.ready(parent), lines.instance.times
+    ready, times = timelines.ready(parent), timelines.instance.times
     least = np.maximum(ready + times[parent], others) + times[task]
     for machine in np.flatnonzero(least < best.end).tolist():
-        if least[machine] < best.end and not lines.runs_on(parent, machine):
-            copy = lines.earliest(machine, float(ready[machine]), float(times[parent, machine]))
+        if least[machine] < best.end and not timelines.runs_on(parent, machine):
+            copy = timelines.earliest(machine, float(ready[machine]), float(times[parent, machine]))
             there = max(copy + float(times[parent, machine]), float(others[machine]))
-            start = lines.earliest(machine, there, float(times[task, machine]))
+            start = timelines.earliest(machine, there, float(times[task, machine]))
             end = start + float(times[task, machine])
             if end < best.end:
                 best = DeftChoice(end, machine, start, parent, copy)

@@ -23,26 +23,28 @@ def dfrn(instance: Instance, *, copies: bool = True) -> TimelinePlan:
 
     copies: False leaves copies out; then each task goes to the machine of its first end.
     """
-    lines = Timelines(instance)
+    timelines = Timelines(instance)
     for task in by_level(instance):
-        end, machine, _ = lines.soonest(lines.ready(task), instance.times[task], insertion=False)
-        copied = _copied(lines, task, machine) if copies else lines
+        end, machine, _ = timelines.soonest(timelines.ready(task), instance.times[task], insertion=False)
+        copied = _copied(timelines, task, machine) if copies else timelines
         if copies and copied.runs[task][0][1] <= end:
-            lines = copied
+            timelines = copied
         else:
-            lines.append(task, machine)
-    return lines.plan()
+            timelines.append(task, machine)
+    return timelines.plan()
 
 
 def _copied(before: Timelines, task: int, soonest: int) -> Timelines:
     """The plan with a task more and its copies. soonest: the machine of the task's first end without copies."""
-    lines = before.branch()
-    parents = [parent for parent, _ in lines.instance.parents[task]]
-    machine = _behind(lines, _by_arrival(lines, task, parents)[0], task) if parents else _unused(lines, [], task)
+    timelines = before.branch()
+    parents = [parent for parent, _ in timelines.instance.parents[task]]
+    machine = (
+        _behind(timelines, _by_arrival(timelines, task, parents)[0], task) if parents else _unused(timelines, [], task)
+    )
     if len(parents) > 1 or machine is None:
-        _duplicate(lines, task, soonest if machine is None else machine)
-    lines.append(task, soonest if machine is None else machine)
-    return lines
+        _duplicate(timelines, task, soonest if machine is None else machine)
+    timelines.append(task, soonest if machine is None else machine)
+    return timelines
 
 
 def by_level(instance: Instance) -> list[int]:
@@ -53,52 +55,52 @@ def by_level(instance: Instance) -> list[int]:
     return sorted(range(instance.tasks), key=lambda task: (levels[task], -mean[task], task))
 
 
-def _by_arrival(lines: Timelines, task: int, parents: Sequence[int]) -> list[int]:
+def _by_arrival(timelines: Timelines, task: int, parents: Sequence[int]) -> list[int]:
     """Parents by the arrival of a travelling message, from their earliest end, the latest first."""
-    rate = lines.instance.mean_rate
-    data = dict(lines.instance.parents[task])
-    arrival = {parent: min(end for _, end in lines.runs[parent]) + data[parent] / rate for parent in parents}
+    rate = timelines.instance.mean_rate
+    data = dict(timelines.instance.parents[task])
+    arrival = {parent: min(end for _, end in timelines.runs[parent]) + data[parent] / rate for parent in parents}
     return sorted(parents, key=lambda parent: (-arrival[parent], parent))
 
 
-def _behind(lines: Timelines, parent: int, task: int) -> int | None:
+def _behind(timelines: Timelines, parent: int, task: int) -> int | None:
     """The machine with the parent at its end, or an unused machine with a copy of all up to it; None: neither."""
-    there, end = min(lines.runs[parent], key=lambda run: (run[1], run[1] < lines.free[run[0]], run[0]))
-    if end == lines.free[there]:
+    there, end = min(timelines.runs[parent], key=lambda run: (run[1], run[1] < timelines.free[run[0]], run[0]))
+    if end == timelines.free[there]:
         return there
-    prefix = sorted((p for p in lines.placements if p.machine == there and p.end <= end), key=lambda p: p.start)
-    fresh = _unused(lines, [p.task for p in prefix], task)
+    prefix = sorted((p for p in timelines.placements if p.machine == there and p.end <= end), key=lambda p: p.start)
+    fresh = _unused(timelines, [p.task for p in prefix], task)
     if fresh is not None:
         for placed in prefix:
-            lines.append(placed.task, fresh)
+            timelines.append(placed.task, fresh)
     return fresh
 
 
-def _unused(lines: Timelines, prefix: Sequence[int], task: int) -> int | None:
+def _unused(timelines: Timelines, prefix: Sequence[int], task: int) -> int | None:
     """The unused machine of the first end for a prefix of tasks and then a task."""
-    used = {p.machine for p in lines.placements}
+    used = {p.machine for p in timelines.placements}
     ends = [
-        (_laid(lines, [*prefix, task], machine)[-1][1], machine)
-        for machine in range(lines.instance.machines)
+        (_laid(timelines, [*prefix, task], machine)[-1][1], machine)
+        for machine in range(timelines.instance.machines)
         if machine not in used
     ]
     return min(ends)[1] if ends else None
 
 
-def _duplicate(lines: Timelines, task: int, machine: int) -> None:
+def _duplicate(timelines: Timelines, task: int, machine: int) -> None:
     """Copy the task's late ancestors to its machine, and drop copies without effect.
 
     A copy has to end before its data can come from elsewhere, and before the data of the decisive parent: of the
     parents elsewhere the parent with the last data. So the task never starts later than without copies.
     """
-    instance = lines.instance
-    tasks = _missing(lines, task, machine, set())
-    decisive = lines.ready_on(task, machine)
+    instance = timelines.instance
+    tasks = _missing(timelines, task, machine, set())
+    decisive = timelines.ready_on(task, machine)
     for copied in list(tasks):
-        end = dict(_laid(lines, tasks, machine))[copied]
+        end = dict(_laid(timelines, tasks, machine))[copied]
         here = {task, *tasks}
         elsewhere = (
-            lines.arrival_on(copied, data, machine) for child, data in instance.children[copied] if child in here
+            timelines.arrival_on(copied, data, machine) for child, data in instance.children[copied] if child in here
         )
         if end > min(decisive, max(elsewhere)):
             tasks.remove(copied)
@@ -106,26 +108,26 @@ def _duplicate(lines: Timelines, task: int, machine: int) -> None:
         if not any(child == task or child in tasks for child, _ in instance.children[copied]):
             tasks.remove(copied)
     for copied in tasks:
-        lines.append(copied, machine)
+        timelines.append(copied, machine)
 
 
-def _missing(lines: Timelines, task: int, machine: int, seen: set[int]) -> list[int]:
+def _missing(timelines: Timelines, task: int, machine: int, seen: set[int]) -> list[int]:
     """Duplication first: ancestors without a run there, parents before children, the latest message first."""
     made = []
-    for parent in _by_arrival(lines, task, [parent for parent, _ in lines.instance.parents[task]]):
-        if parent not in seen and not lines.runs_on(parent, machine):
+    for parent in _by_arrival(timelines, task, [parent for parent, _ in timelines.instance.parents[task]]):
+        if parent not in seen and not timelines.runs_on(parent, machine):
             seen.add(parent)
-            made += [*_missing(lines, parent, machine, seen), parent]
+            made += [*_missing(timelines, parent, machine, seen), parent]
     return made
 
 
-def _laid(lines: Timelines, tasks: Sequence[int], machine: int) -> list[tuple[int, float]]:
+def _laid(timelines: Timelines, tasks: Sequence[int], machine: int) -> list[tuple[int, float]]:
     """The end of each task if all were appended to a machine in sequence."""
-    instance, at = lines.instance, float(lines.free[machine])
+    instance, at = timelines.instance, float(timelines.free[machine])
     ends: dict[int, float] = {}
     for task in tasks:
         for parent, data in instance.parents[task]:
-            there = lines.arrival_on(parent, data, machine)
+            there = timelines.arrival_on(parent, data, machine)
             at = max(at, min(there, ends.get(parent, there)))
         at += float(instance.times[task, machine])
         ends[task] = at

@@ -22,6 +22,6 @@ def dls(instance: Instance) -> TimelinePlan:
     medians = np.median(instance.times, axis=1)
     levels = np.array(static_levels([float(x) for x in medians], instance))
     worth = levels[:, None] + medians[:, None] - instance.times
-    lines = Timelines(instance)
-    ready_pairs(lines, lambda tasks, starts: (worth[tasks] - starts, None))
-    return lines.plan()
+    timelines = Timelines(instance)
+    ready_pairs(timelines, lambda tasks, starts: (worth[tasks] - starts, None))
+    return timelines.plan()

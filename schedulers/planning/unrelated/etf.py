@@ -18,6 +18,6 @@ from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 def etf(instance: Instance) -> TimelinePlan:
     """Always the ready task and machine of the earliest start; machines are appended to."""
     levels = np.array(static_levels(instance.mean_times(), instance))
-    lines = Timelines(instance)
-    ready_pairs(lines, lambda tasks, starts: (-starts, levels[tasks]))
-    return lines.plan()
+    timelines = Timelines(instance)
+    ready_pairs(timelines, lambda tasks, starts: (-starts, levels[tasks]))
+    return timelines.plan()

@@ -12,8 +12,8 @@ import numpy as np
 from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.model import topological_order
 from schedulers.core.policy import ClusterView
-from schedulers.kit.assigned import Assigner, Lined
-from schedulers.kit.lines import Turn, without_turn
+from schedulers.kit.assigned import Assigner, AssigningPolicy
+from schedulers.kit.node_queues import QueuedTask, unqueued_tasks
 from schedulers.planning.unrelated.instance import Instance
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _NEVER: Final = 1e3
 
 
-#: Stages whose tasks cannot have turns.
-Left: TypeAlias = "dict[tuple[JobState, int], None]"
+#: Stages whose tasks cannot be assigned.
+Unqueued: TypeAlias = "dict[tuple[JobState, int], None]"
 
 
 class Item(NamedTuple):
@@ -43,10 +43,10 @@ class ItemRun(NamedTuple):
     item: int
     node: str
     copy: bool = False
-    sake: int | None = None
+    copy_for: int | None = None
 
 
-class Followed(Lined, NeedsEstimates):
+class Followed(AssigningPolicy, NeedsEstimates):
     """Lays out all jobs of the same instant as a single DAG, behind earlier work, and follows the plan.
 
     Each node is a machine, or as many machines as it can run of the largest task at once. Tasks to be assigned anew
@@ -54,7 +54,7 @@ class Followed(Lined, NeedsEstimates):
     tasks planned on a node barred to them.
     """
 
-    follows = True
+    copies_as_planned = True
 
     def __init__(self, params: msgspec.Struct, placer: Assigner, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
@@ -73,32 +73,32 @@ class Followed(Lined, NeedsEstimates):
             never |= self._follow(runs, layout, forecast)
         return dict.fromkeys(job.id for job, _ in never)
 
-    def _items(self, jobs: Sequence[JobState], forecast: Forecast) -> tuple[list[Item], Left]:
-        """The tasks without turns, and the stages with tasks that cannot have turns now."""
+    def _items(self, jobs: Sequence[JobState], forecast: Forecast) -> tuple[list[Item], Unqueued]:
+        """The tasks in no queue, and the stages with tasks that cannot be assigned now."""
         items: list[Item] = []
-        never: Left = {}
+        never: Unqueued = {}
         for job in jobs:
             for index in topological_order(job.spec.stages):
                 stage = job.stages[index]
-                tasks = without_turn(stage, self.lines.tasks.get((job.id, index)))
-                if tasks and (_hangs_on(job, index, never) or not np.isfinite(forecast.free(stage)).any()):
+                tasks = unqueued_tasks(stage, self.node_queues.by_stage.get((job.id, index)))
+                if tasks and (_depends_on(job, index, never) or not np.isfinite(forecast.free(stage)).any()):
                     never[job, index] = None
                 else:
                     items += [Item(job, stage, task) for task in tasks]
         return items, never
 
-    def _follow(self, runs: Sequence[ItemRun], layout: Layout, forecast: Forecast) -> Left:
-        """Turns in the order of the plan's starts; returns stages left without turns."""
-        turns: dict[int, Turn] = {}
-        never: Left = {}
+    def _follow(self, runs: Sequence[ItemRun], layout: Layout, forecast: Forecast) -> Unqueued:
+        """Queue tasks in the order of the plan's starts; returns the stages not assigned."""
+        entries: dict[int, QueuedTask] = {}
+        never: Unqueued = {}
         copied: dict[int, list[tuple[int, int]]] = {}
         for place, run in enumerate(runs):
             job, stage, task = layout.items[run.item]
             key = (job, stage.index)
-            if key in never or _hangs_on(job, stage.index, never):
+            if key in never or _depends_on(job, stage.index, never):
                 never[key] = None
-            elif job.waits_whole(stage):
-                if not run.copy and (job.id, stage.index) not in self.lines.tasks:
+            elif job.is_waiting_gang(stage):
+                if not run.copy and (job.id, stage.index) not in self.node_queues.by_stage:
                     fits = self.assign_stage(job, stage, self._placer, forecast)
                     never |= {} if fits else {key: None}
             elif not run.copy or forecast.may_run(stage, run.node):
@@ -106,21 +106,23 @@ class Followed(Lined, NeedsEstimates):
                 if not forecast.may_run(stage, node):  # the planner was told of a very long time there
                     choice = self._placer.choose(job, stage, forecast, 1)
                     node = node if choice is None else choice.node
-                number, size, after = self.lines.next, stage.size, tuple(copied.get(place, ()))
+                number, size, after = self.node_queues.next_number, stage.size, tuple(copied.get(place, ()))
                 sake = number if run.copy else 0
-                turn = Turn(number, job.id, stage.index, task, size, node, 0.0, 0.0, sake=sake, after=after)
-                self.append(turn, job, forecast)
-                turns[place] = turn
-                if run.sake is not None:
-                    copied.setdefault(run.sake, []).append((stage.index, task))
+                entry = QueuedTask(
+                    number, job.id, stage.index, task, size, node, 0.0, 0.0, copy_for=sake, copied_parents=after
+                )
+                self.append(entry, job, forecast)
+                entries[place] = entry
+                if run.copy_for is not None:
+                    copied.setdefault(run.copy_for, []).append((stage.index, task))
         for place, run in enumerate(runs):
-            if run.sake is not None and place in turns and run.sake in turns:
-                turns[place].sake = turns[run.sake].number
+            if run.copy_for is not None and place in entries and run.copy_for in entries:
+                entries[place].copy_for = entries[run.copy_for].number
         return never
 
 
-def _hangs_on(job: JobState, stage: int, never: Left) -> bool:
-    """Whether a parent of the stage is among the stages without turns."""
+def _depends_on(job: JobState, stage: int, never: Unqueued) -> bool:
+    """Whether a parent of the stage is among the stages not assigned."""
     return any((job, parent) in never for parent in job.spec.stages[stage].above)
 
 
@@ -173,9 +175,9 @@ class Layout:
             elif node in where[placed.task][1:]:
                 children = {child for child, _ in self.instance.children[placed.task]}
                 users = [at for at, run in enumerate(kept) if run.node == node and run.item in children]
-                kept.append(ItemRun(placed.task, node, copy=True, sake=users[-1] if users else None))
+                kept.append(ItemRun(placed.task, node, copy=True, copy_for=users[-1] if users else None))
         last = len(kept) - 1
-        return [run._replace(sake=None if run.sake is None else last - run.sake) for run in reversed(kept)]
+        return [run._replace(copy_for=None if run.copy_for is None else last - run.copy_for) for run in reversed(kept)]
 
     def _order(self, placements: Sequence[TimelinePlacement], where: Mapping[int, Sequence[str]]) -> list[int]:
         """By start, but behind the first kept run of each parent: the first task served must not wait for others."""
@@ -195,7 +197,7 @@ class Layout:
 def _machines(items: Sequence[Item], forecast: Forecast) -> list[int]:
     """The column of each machine: a node has as many machines as it can run of the largest task at once, at least 1."""
     largest = tuple(max(parts) for parts in zip(*(item.stage.demand for item in items), strict=True))
-    counts = [max(1, forecast.at_once(node.id, largest)) for node in forecast.nodes]
+    counts = [max(1, forecast.count_at_once(node.id, largest)) for node in forecast.nodes]
     return [column for column, count in enumerate(counts) for _ in range(count)]
 
 

@@ -12,8 +12,8 @@ from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 def heft(instance: Instance) -> TimelinePlan:
     """Tasks by descending upward rank, each on the machine of its first end, idle stretches included."""
-    lines = Timelines(instance)
+    timelines = Timelines(instance)
     for task in instance.by_priority(ranks_up(instance)):
-        _, machine, start = lines.soonest(lines.ready(task), instance.times[task], insertion=True)
-        lines.place(task, machine, start)
-    return lines.plan()
+        _, machine, start = timelines.soonest(timelines.ready(task), instance.times[task], insertion=True)
+        timelines.place(task, machine, start)
+    return timelines.plan()

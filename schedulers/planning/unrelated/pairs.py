@@ -13,23 +13,23 @@ from schedulers.planning.unrelated.timelines import Timelines
 Worth = Callable[[list[int], Floats], tuple[Floats, Floats | None]]
 
 
-def ready_pairs(lines: Timelines, worth: Worth) -> None:
+def ready_pairs(timelines: Timelines, worth: Worth) -> None:
     """Place all tasks, always the best pair next; ties go to the better task, the lowest task, the lowest machine."""
-    instance = lines.instance
+    instance = timelines.instance
     missing = [len(parents) for parents in instance.parents]
-    ready = {task: lines.ready(task) for task, parents in enumerate(missing) if not parents}
+    ready = {task: timelines.ready(task) for task, parents in enumerate(missing) if not parents}
     while ready:
         tasks = sorted(ready)
-        starts = np.maximum(np.array([ready[task] for task in tasks]), lines.free)
+        starts = np.maximum(np.array([ready[task] for task in tasks]), timelines.free)
         values, second = worth(tasks, starts)
         best = values.max(axis=1)
         tied = np.flatnonzero(best == best.max())
         row = int(tied[0] if second is None else tied[second[tied].argmax()])
         machine = int(values[row].argmax())
         task = tasks[row]
-        lines.place(task, machine, float(starts[row, machine]))
+        timelines.place(task, machine, float(starts[row, machine]))
         del ready[task]
         for child, _ in instance.children[task]:
             missing[child] -= 1
             if not missing[child]:
-                ready[child] = lines.ready(child)
+                ready[child] = timelines.ready(child)

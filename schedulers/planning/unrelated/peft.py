@@ -13,11 +13,13 @@ from schedulers.planning.unrelated.timelines import TimelinePlan, Timelines
 
 def peft(instance: Instance) -> TimelinePlan:
     """Ready tasks by mean optimistic cost, each at the least sum of its end and cost, idle stretches included."""
-    costs, lines = optimistic_costs(instance), Timelines(instance)
+    costs, timelines = optimistic_costs(instance), Timelines(instance)
     for task in instance.by_priority([float(x) for x in costs.mean(axis=1)]):
-        _, machine, start = lines.soonest(lines.ready(task), instance.times[task], insertion=True, beyond=costs[task])
-        lines.place(task, machine, start)
-    return lines.plan()
+        _, machine, start = timelines.soonest(
+            timelines.ready(task), instance.times[task], insertion=True, beyond=costs[task]
+        )
+        timelines.place(task, machine, start)
+    return timelines.plan()
 
 
 def optimistic_costs(instance: Instance) -> Floats:

@@ -68,9 +68,9 @@ def played(
         if makespan <= least * (1 + 1e-9):
             break
         other = _otherwise(best, draft, first, random, pins=pins)
-        lines = _play(instance, other, tails, makespan, runs)
-        if lines is not None:
-            best, draft, makespan = lines, other, lines.plan().makespan
+        timelines = _play(instance, other, tails, makespan, runs)
+        if timelines is not None:
+            best, draft, makespan = timelines, other, timelines.plan().makespan
     return best.plan()
 
 
@@ -82,13 +82,13 @@ def _tails(instance: Instance) -> list[float]:
 
 def _play(instance: Instance, draft: Draft, tails: Sequence[float], most: float, runs: float) -> Timelines | None:
     """Play a draft forward; None: the plan would be longer than `most`."""
-    lines = Timelines(instance)
+    timelines = Timelines(instance)
     for task in instance.by_priority(draft.worth.tolist()):
-        choice = choose(lines, task, runs=runs, only=draft.pinned.get(task))
+        choice = choose(timelines, task, runs=runs, only=draft.pinned.get(task))
         if choice.end + tails[task] > most:
             return None
-        place(lines, task, choice)
-    return lines
+        place(timelines, task, choice)
+    return timelines
 
 
 def _otherwise(best: Timelines, draft: Draft, first: Draft, random: np.random.Generator, *, pins: bool) -> Draft:
@@ -121,12 +121,12 @@ def _pinned(best: Timelines, draft: Draft, random: np.random.Generator) -> dict[
     return {**draft.pinned, **dict.fromkeys(some, machine)}
 
 
-def _path(lines: Timelines) -> Iterator[int]:
+def _path(timelines: Timelines) -> Iterator[int]:
     """The tasks on the path to the end, the last in front: each waited for the next, for its data or its machine."""
-    own = {run.task: run for run in lines.placements if not run.copy}
+    own = {run.task: run for run in timelines.placements if not run.copy}
     before = {}
     last: dict[int, int] = {}
-    for run in lines.placements:
+    for run in timelines.placements:
         before[run.task, run.machine] = last.get(run.machine)
         last[run.machine] = run.task
     task: int | None = max(own, key=lambda task: own[task].end)
@@ -135,6 +135,9 @@ def _path(lines: Timelines) -> Iterator[int]:
         met.add(task)
         yield task
         run = own[task]
-        there = [(lines.arrival_on(parent, data, run.machine), parent) for parent, data in lines.instance.parents[task]]
+        there = [
+            (timelines.arrival_on(parent, data, run.machine), parent)
+            for parent, data in timelines.instance.parents[task]
+        ]
         arrived, parent = max(there, default=(0.0, None))
         task = parent if arrived >= run.start * (1 - 1e-12) else before[task, run.machine]

@@ -42,10 +42,10 @@ def tdca(instance: Instance, *, copies: bool = True) -> TimelinePlan:
     """
     guides = guide(instance)
     order = list(instance.by_priority(guides.level))
-    lines = laid(instance, order, clustered(instance, guides))
+    timelines = laid(instance, order, clustered(instance, guides))
     if copies:
-        lines = _copied(lines, order, guides)
-    return _merged(lines, order).plan()
+        timelines = _copied(timelines, order, guides)
+    return _merged(timelines, order).plan()
 
 
 def guide(instance: Instance) -> Guides:
@@ -96,76 +96,76 @@ def clustered(instance: Instance, guides: Guides) -> Hosts:
 
 def laid(instance: Instance, order: Sequence[int], hosts: Hosts) -> Timelines:
     """All tasks on their machines, in idle stretches too; a task without a machine goes where it could start first."""
-    lines = Timelines(instance)
+    timelines = Timelines(instance)
     for task in order:
-        for machine in hosts[task] or [int(np.maximum(lines.ready(task), lines.free).argmin())]:
+        for machine in hosts[task] or [int(np.maximum(timelines.ready(task), timelines.free).argmin())]:
             time = float(instance.times[task, machine])
-            lines.place(task, machine, lines.earliest(machine, lines.ready_on(task, machine), time))
-    return lines
+            timelines.place(task, machine, timelines.earliest(machine, timelines.ready_on(task, machine), time))
+    return timelines
 
 
-def _hosts(lines: Timelines) -> Hosts:
-    return [[machine for machine, _ in runs] for runs in lines.runs]
+def _hosts(timelines: Timelines) -> Hosts:
+    return [[machine for machine, _ in runs] for runs in timelines.runs]
 
 
-def _copied(lines: Timelines, order: Sequence[int], guides: Guides) -> Timelines:
+def _copied(timelines: Timelines, order: Sequence[int], guides: Guides) -> Timelines:
     """Phase 2: copies of the trail to a task, where the trail is not on its machine."""
-    instance = lines.instance
+    instance = timelines.instance
     for task in order:
-        for machine in _hosts(lines)[task]:
-            trail = _shortest_wait(lines, task, machine, guides)
+        for machine in _hosts(timelines)[task]:
+            trail = _shortest_wait(timelines, task, machine, guides)
             if trail:
-                hosts = _hosts(lines)
+                hosts = _hosts(timelines)
                 for copied in trail:
                     hosts[copied].append(machine)
                 other = laid(instance, order, hosts)
-                sooner = dict(other.runs[task])[machine] < dict(lines.runs[task])[machine]
-                if sooner and other.plan().makespan <= lines.plan().makespan:
-                    lines = other
-    return lines
+                sooner = dict(other.runs[task])[machine] < dict(timelines.runs[task])[machine]
+                if sooner and other.plan().makespan <= timelines.plan().makespan:
+                    timelines = other
+    return timelines
 
 
-def _shortest_wait(lines: Timelines, task: int, machine: int, guides: Guides) -> list[int]:
+def _shortest_wait(timelines: Timelines, task: int, machine: int, guides: Guides) -> list[int]:
     """The beginning of the trail of critical parents with the earliest data for a task; [] if none helps."""
-    soonest, best = lines.ready_on(task, machine), list[int]()
+    soonest, best = timelines.ready_on(task, machine), list[int]()
     trail: list[int] = []
-    for above in _trail(lines, task, machine, guides):
+    for above in _trail(timelines, task, machine, guides):
         trail.append(above)
         ends: dict[int, float] = {}
         for copied in [*reversed(trail), task]:
             arrivals = (
-                min(lines.arrival_on(parent, data, machine), ends.get(parent, np.inf))
-                for parent, data in lines.instance.parents[copied]
+                min(timelines.arrival_on(parent, data, machine), ends.get(parent, np.inf))
+                for parent, data in timelines.instance.parents[copied]
             )
-            ready, time = max(arrivals, default=0.0), float(lines.instance.times[copied, machine])
-            ends[copied] = ready if copied == task else lines.earliest(machine, ready, time) + time
+            ready, time = max(arrivals, default=0.0), float(timelines.instance.times[copied, machine])
+            ends[copied] = ready if copied == task else timelines.earliest(machine, ready, time) + time
         if ends[task] < soonest:
             soonest, best = ends[task], list(trail)
     return best
 
 
-def _trail(lines: Timelines, task: int, machine: int, guides: Guides) -> Iterator[int]:
+def _trail(timelines: Timelines, task: int, machine: int, guides: Guides) -> Iterator[int]:
     """Critical parents upward until a parent is on the machine."""
     above = guides.cpred[task]
-    while above is not None and not lines.runs_on(above, machine):
+    while above is not None and not timelines.runs_on(above, machine):
         yield above
         above = guides.cpred[above]
 
 
-def _merged(lines: Timelines, order: Sequence[int]) -> Timelines:
+def _merged(timelines: Timelines, order: Sequence[int]) -> Timelines:
     """Phase 3: the tasks of a machine move to another where the plan gets no longer."""
-    instance = lines.instance
-    hosts = _hosts(lines)
+    instance = timelines.instance
+    hosts = _hosts(timelines)
     used = sorted({machine for machines in hosts for machine in machines})
     for one in sorted(used, key=lambda machine: (sum(machine in machines for machines in hosts), machine)):
-        makespan = lines.plan().makespan
+        makespan = timelines.plan().makespan
         for other in used:
-            joined = [list(dict.fromkeys(other if m == one else m for m in machines)) for machines in _hosts(lines)]
+            joined = [list(dict.fromkeys(other if m == one else m for m in machines)) for machines in _hosts(timelines)]
             work = sum(instance.times[task, other] for task, machines in enumerate(joined) if other in machines)
             if other != one and work <= makespan:
                 merged = laid(instance, order, joined)
                 if merged.plan().makespan <= makespan:
-                    lines = merged
+                    timelines = merged
                     used.remove(one)
                     break
-    return lines
+    return timelines

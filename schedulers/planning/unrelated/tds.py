@@ -47,11 +47,11 @@ def tds(instance: Instance, *, copies: bool = True) -> TimelinePlan:
 def plan(instance: Instance, found: Times, on: Sequence[Sequence[int]]) -> TimelinePlan:
     """Tasks by earliest start, each on all its machines."""
     position = {task: place for place, task in enumerate(instance.order)}
-    lines = Timelines(instance)
+    timelines = Timelines(instance)
     for task in sorted(range(instance.tasks), key=lambda task: (found.est[task], position[task])):
         for machine in on[task]:
-            lines.append(task, machine)
-    return lines.plan()
+            timelines.append(task, machine)
+    return timelines.plan()
 
 
 def times(instance: Instance) -> Times:

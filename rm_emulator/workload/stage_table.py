@@ -1,0 +1,150 @@
+"""A workload as two tables, jobs and stages: the form in which millions of stages are described.
+
+`of` makes the tables from jobs. Readers of large traces make the same tables straight from their columns
+(`TraceFormat.table`), because a struct per stage costs a hundred times the memory of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from rm_emulator.workload.contents import Contents
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Workload, WorkloadJob
+from schedulers.core.model import Job, PastJob
+
+#: Gives the run times (ms) of the tasks of a stage for models without run times, such as `Waves`.
+Sampler = Callable[[Job, int, RunTimes], Sequence[float] | None]
+
+FEATURES: Final = ("name", "user", "app", "resources", "day", "hour")
+DAY_MS: Final = 86_400_000
+HOUR_MS: Final = 3_600_000
+#: Columns of the jobs, in order of arrival.
+JOBS: Final[dict[str, Any]] = {"submit": pl.Int64, **dict.fromkeys(("name", "user", "app", "queue"), pl.String)}
+#: Columns of the stages, in the order of their jobs; demands stand in further columns, see `ask`.
+STAGES: Final[dict[str, Any]] = {
+    "job": pl.Int64,
+    "stage": pl.Int64,
+    "tasks": pl.Int64,
+    "mean": pl.Float64,
+    "std": pl.Float64,
+    "gang": pl.Boolean,
+}
+#: Columns of a run of a stage: the stage with the features of its job. A past run has no job.
+RUNS: Final[dict[str, Any]] = {**STAGES, **dict.fromkeys(FEATURES, pl.String)}
+
+
+class StageMoments(msgspec.Struct, frozen=True):
+    """Number of tasks of a stage, mean and population standard deviation (ms) of their run times."""
+
+    tasks: int
+    mean: float
+    std: float | None
+    """None where a single run time stands for several tasks."""
+
+
+class StageTable(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs and stages of a workload as tables, with the facts of the whole."""
+
+    name: str
+    source: str
+    resources: tuple[str, ...]
+    contents: Contents | None
+    history: int
+    """Number of past jobs."""
+    jobs: pl.DataFrame
+    """A row per job in order of arrival, columns `JOBS`; times in ms."""
+    stages: pl.DataFrame
+    """A row per stage: columns `STAGES` and a column of demands in steps per resource. `job` counts the jobs from 0.
+
+    Times in ms at node speed 1. `mean` is null where only a profile knows run times, `std` also where a single run time
+    stands for several tasks.
+    """
+    past: pl.DataFrame
+    """A row per stage of a past job, columns `RUNS`: no job, no tasks, a mean."""
+
+    def runs(self) -> pl.DataFrame:
+        """The stages with the features of their jobs, columns `RUNS`."""
+        asks = [pl.col(ask(name)).cast(pl.String) for name in self.resources]
+        first = self.stages.filter(pl.col("stage") == 0).select("job", resources=pl.concat_str(asks, separator=","))
+        features = (
+            self.jobs.with_row_index("job")
+            .with_columns(
+                pl.col("job").cast(pl.Int64),
+                day=(pl.col("submit") // DAY_MS % 7).cast(pl.String),
+                hour=(pl.col("submit") // HOUR_MS % 24).cast(pl.String),
+            )
+            .join(first, on="job", how="left", maintain_order="left")
+            .select("job", *FEATURES)
+        )
+        rows = self.stages.select(*STAGES).join(features, on="job", how="left", maintain_order="left")
+        return rows.select(*RUNS)
+
+
+def ask(resource: str) -> str:
+    """Name of the column with the demands for a resource."""
+    return f"ask:{resource}"
+
+
+def of(workload: Workload, sampler: Sampler | None = None) -> StageTable:
+    """The tables of a workload. `sampler`: run times of models without run times; else they are null."""
+    jobs = [(e.submit_ms, e.job.name, e.job.user, e.job.app, e.job.queue) for e in workload.jobs]
+    stages = [
+        (number, index, stage.tasks, times and times.mean, times and times.std, stage.gang, *stage.demand)
+        for number, entry in enumerate(workload.jobs)
+        for index, (stage, times) in enumerate(zip(entry.job.stages, measured(entry, workload, sampler), strict=True))
+    ]
+    past = [
+        (None, stage, 0, mean, None, False, *_past_features(job))
+        for job in workload.history
+        for stage, (_, mean) in enumerate(job.stages)
+    ]
+    columns = STAGES | {ask(name): pl.Int64 for name in workload.resources}
+    return StageTable(
+        name=workload.name,
+        source=workload.source,
+        resources=tuple(workload.resources),
+        contents=workload.contents,
+        history=len(workload.history),
+        jobs=pl.DataFrame(jobs, schema=JOBS, orient="row"),
+        stages=pl.DataFrame(stages, schema=columns, orient="row"),
+        past=pl.DataFrame(past, schema=RUNS, orient="row"),
+    )
+
+
+def measured(entry: WorkloadJob, workload: Workload, sampler: Sampler | None) -> Iterator[StageMoments | None]:
+    """Run times of each stage of a job. `std` is None where the trace has a single run time for several tasks."""
+    single = workload.contents is not None and not workload.contents.task_times
+    for index, (stage, times) in enumerate(zip(entry.job.stages, entry.runtimes, strict=True)):
+        found = stage_times(entry, index, sampler)
+        if found and single and stage.tasks > 1 and isinstance(times, Fixed | Drawn):
+            found = msgspec.structs.replace(found, std=None)
+        yield found
+
+
+def stage_times(job: WorkloadJob, stage: int, sampler: Sampler | None) -> StageMoments | None:
+    """Run times of a stage by its model; None for a mean known to a profile alone."""
+    times, tasks = job.runtimes[stage], job.job.stages[stage].tasks
+    if isinstance(times, Fixed):
+        return StageMoments(tasks, float(times.ms), 0.0)
+    if isinstance(times, Drawn):
+        cov = 1.0 if times.kind == "exponential" else times.cov
+        return StageMoments(tasks, times.mean_ms, times.mean_ms * cov)
+    drawn: Sequence[float] | None
+    if isinstance(times, PerNode):
+        drawn = [sum(row) / len(row) for row in times.ms]
+    else:
+        drawn = times.ms if isinstance(times, PerTask) else sampler(job.job, stage, times) if sampler else None
+    if not drawn:
+        return None
+    values = np.asarray(drawn, dtype=np.float64)
+    return StageMoments(tasks, float(values.mean()), float(values.std()))
+
+
+def _past_features(job: PastJob) -> tuple[str, ...]:
+    day, hour = job.submitted // DAY_MS % 7, job.submitted // HOUR_MS % 24
+    return job.name, job.user, job.app, ",".join(map(str, job.demand)), str(day), str(hour)
