@@ -33,9 +33,9 @@ def measure(tasks: int) -> dict[str, float]:
 
 def peak_mb() -> float:
     """Peak memory, MB; on Linux without that of the process that started this one, which ru_maxrss has in it."""
-    if sys.platform == "linux":
-        status = Path("/proc/self/status").read_text()
-        return int(status.partition("VmHWM:")[2].split()[0]) / 2**10
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(status.read_text().partition("VmHWM:")[2].split()[0]) / 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
