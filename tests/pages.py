@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 SHELL = ("sh", "console")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NAMED = re.compile(r"`([\w./-]+\.\w+)`:\s*$")
+_TREE = re.compile(r"^:::\{toctree\}$(.*?)^:::$", re.DOTALL | re.MULTILINE)
 _MORE = ("\\", "|", "&&", " do", "{")
 
 
@@ -43,6 +45,16 @@ def blocks(page: str) -> list[Block]:
         named = _NAMED.search(above[-200:])
         found.append(Block(match[1], match[2], above.count("\n") + 1, named[1] if named else ""))
     return found
+
+
+@cache
+def indexed() -> list[str]:
+    """The pages of docs/index.md in its order, relative to the checkout."""
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    lines = [line for tree in _TREE.findall(text) for line in tree.splitlines()]
+    names = [line for line in lines if line and not line.startswith(":")]
+    files = [file for name in names for file in sorted((ROOT / "docs").glob(f"{name}.md"))]
+    return [file.relative_to(ROOT).as_posix() for file in files]
 
 
 def commands(block: Block) -> Iterator[Command]:

@@ -137,7 +137,8 @@ def parse_node(text: str) -> dict[str, str]:
     for part in text.split(","):
         name, equals, amount = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
-            raise InvalidParameters(f"'{part}' is no resource of a node (write cpu=32,memory=128Gi)")
+            of = "" if part == text else f" in '{text}'"
+            raise InvalidParameters(f"--node: '{part}' is no resource of a node (write cpu=32,memory=128Gi){of}")
         try:
             parse_quantity(amount)
         except InvalidQuantity as error:

@@ -101,7 +101,7 @@ TAKES: Final[Mapping[tuple[str, str], set[str]]] = {
     ("train", "out"): {*_NEW, *_FOLDERS, "negative"},
     ("snapshot", "out"): {*_NEW, *_FILES, *_MORE_FILES, "negative"},
     ("init", "folder"): {*_NEW, *_FOLDERS},
-    ("init", "trace"): {"a trace", "a workload"},
+    ("init", "trace"): {"a trace", "a workload", "an SLS folder"},
     ("convert", "output"): _NEW,
     ("convert", "source"): {"a trace"},
     ("traces describe", "workload"): {"a scenario", "a trace", "a workload", "an SLS folder"},

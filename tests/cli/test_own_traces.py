@@ -39,10 +39,13 @@ def through(command: Command, name: str, source: Path, folder: Path, **options: 
     described = command("traces", "describe", source, "--json", *listed)
     assert (described.code, json.loads(described.out)["notes"][0]) == (0, f"read as {name}")
     text = SCENARIO.format(path=source, format=name, options=json.dumps(options))
+    if name == "hadoop":
+        text = text.replace("profile: events", "profile: yarn")  # its application masters need containers
     (folder / "own.yaml").write_text(text)
     assert command("check", folder / "own.yaml").code == 0
     ran = command("run", folder / "own.yaml", "--out", folder / "out", "--json")
     assert ran.code == 0, ran.err
+    assert (folder / "out" / "report.html").exists()
     assert len(formats.stored(folder / "w").workload.jobs) == json.loads(described.out)["jobs"]
     return int(json.loads(described.out)["jobs"])
 
@@ -125,3 +128,39 @@ def test_a_list_of_mistakes_of_a_scenario_is_cut_after_20(command: Command, tmp_
     lines = said.err.splitlines()
     assert (said.code, len(lines), lines[-2]) == (2, 22, "... and 10 more")
     assert lines[-1].startswith("--skip-bad-rows leaves out rows")
+
+
+COLUMNS = {"job": "Auftrag", "submit": "Eingang", "durations": "Ende-Start", "cpu": "Kerne", "memory": "Speicher"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["csv", "alibaba2017", "alibaba2018", "hadoop"])
+def test_a_file_with_all_facts_goes_all_the_way(name: str, command: Command, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    assert through(command, name, samples.whole(name, tmp_path / "in"), tmp_path) >= 1
+
+
+@pytest.mark.slow
+def test_a_table_with_semicolons_and_local_dates_goes_all_the_way(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "local.csv").write_text(samples.LOCAL_CSV)
+    options = {"delimiter": ";", "map": COLUMNS}
+    (tmp_path / "own.yaml").write_text(
+        SCENARIO.format(path=tmp_path / "local.csv", format="csv", options=json.dumps(options))
+    )
+    assert command("traces", "describe", tmp_path / "own.yaml").code == 0
+    ran = command("run", tmp_path / "own.yaml", "--out", tmp_path / "out", "--json")
+    assert (ran.code, (tmp_path / "out" / "report.html").exists()) == (0, True), ran.err
+
+
+def test_a_table_with_semicolons_says_what_to_set(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "local.csv").write_text(samples.LOCAL_CSV)
+    said = command("traces", "describe", tmp_path / "local.csv", "--format", "csv")
+    assert (said.code, "set the option delimiter" in said.err) == (2, True)
+
+
+def test_a_decimal_comma_is_shown_with_its_row(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "commas.csv").write_text(samples.COMMAS_CSV)
+    mapping = ",".join(f"{ours}={yours}" for ours, yours in COLUMNS.items())
+    options = ("--option", "delimiter=;", "--map", mapping)
+    said = command("convert", "csv", tmp_path / "commas.csv", tmp_path / "w", *options)
+    assert (said.code, "commas.csv:2 column 'Kerne': not a quantity: '1,5'" in said.err) == (2, True)

@@ -339,6 +339,13 @@ job,name,user,queue,submit,stage,parents,cpu,memory,res:gpu,durations
 a,nightly,ann,prod,2024-03-01T10:00:00,read,,1,2Gi,,1;2
 a,,,,,write,read,1,2Gi,1,3
 """
+#: As a spreadsheet in German writes it: separated by `;`, days before months; COMMAS: with decimal commas too.
+LOCAL_CSV = """\
+Auftrag;Eingang;Start;Ende;Kerne;Speicher
+17;01.03.2024 10:00:00;01.03.2024 10:00:05;01.03.2024 10:02:05;2;2 GB
+18;15.03.2024 10:00:30;15.03.2024 10:01:00;15.03.2024 10:01:40;1;512 MB
+"""
+COMMAS_CSV = LOCAL_CSV.replace(";2;2 GB", ";1,5;2 GB")
 BATCH_2017 = "10,40,1,1,2,Terminated,50,0.01\n10,40,1,2,1,Terminated,100,0.02\n"
 BATCH_2018 = "M1,2,j_1,1,Terminated,10,40,100,0.5\nR2_1,1,j_1,1,Terminated,40,60,100,0.5\n"
 SLS = """\
