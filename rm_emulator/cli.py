@@ -248,6 +248,8 @@ def init(
         for path in made:
             typer.echo(str(path))
         return
+    if format_ or option or skip_bad_rows or node or nodes:
+        raise typer.BadParameter("--format, --option, --skip-bad-rows, --node and --nodes belong to --from TRACE")
     if example is None:
         for name, about in examples.summaries():
             typer.echo(f"{name:<22} {about}")
@@ -438,7 +440,7 @@ def convert(
     if format_ == "hadoop" and source.is_dir():
         _convert_folder(source, output, option or [], overwrite, quiet=quiet)
         return
-    mapping = mapping_of(map_ or (), map_file)
+    mapping = mapping_of(map_ or (), map_file, formats.mappable(format_))
     options = formats.settings(format_, option or (), skip_bad_rows=skip_bad_rows, mapping=mapping)
     with prints_apart():
         trace = formats.convert(format_, source, output, options, overwrite=overwrite)

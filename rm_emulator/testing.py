@@ -36,7 +36,6 @@ from rm_emulator.engine.recording import Attempt as Attempt  # noqa: PLC0414 (he
 from rm_emulator.engine.recording import MemoryRecording as MemoryRecording  # noqa: PLC0414
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.issues import TraceError
-from rm_emulator.renamed import former_names
 from rm_emulator.results.chart_checks import check_chart as check_chart  # noqa: PLC0414
 from rm_emulator.workload.formats import FORMATS
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
@@ -49,6 +48,7 @@ from schedulers.core.events import Event, NodeAdded
 from schedulers.core.log import Header, Ignored, Log, SchedulerConfig, parse
 from schedulers.core.memory import dump
 from schedulers.core.model import CopyRules, Edge, Job, Limit, Links, Node, PastJob, PerUser, Queue, Stage
+from schedulers.core.old_names import old_classes
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
@@ -696,4 +696,4 @@ def _unreadable(name: str, cls: Any, file: Path, what: str) -> None:
     assert said.strip(), f"{name} reads a file that is {what}, or refuses it without a word"
 
 
-__getattr__ = former_names(__name__, Kept="MemoryRecording")
+__getattr__ = old_classes(__name__, {"Kept": "MemoryRecording"})

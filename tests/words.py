@@ -133,15 +133,14 @@ def mistakes(counts: dict[str, Count]) -> Iterator[str]:
 def main() -> int:
     """Prints the figures of each program and package, then what passes a limit; 1 if anything does."""
     counts = {path: count((ROOT / path).read_text(encoding="utf-8")) for path in files()}
+    lines = []
     for below in ("", *(f"{program}/" for program in PRODUCT), *(f"{package}/" for package in EXPLAINED)):
         c = total(counts, below)
-        shares = (
-            f"pronouns {c.share:.1%} of {c.words:,} words, comments {c.comments / c.lines:.1%} of {c.lines:,} lines"
-        )
-        print(f"{below or 'all':22} {shares}")  # noqa: T201
-    print(f"{'pages':22} {sum(page_words().values()):,} words")  # noqa: T201
+        words, comments = f"pronouns {c.share:.1%} of {c.words:,} words", f"comments {c.comments / c.lines:.1%}"
+        lines.append(f"{below or 'all':22} {words}, {comments} of {c.lines:,} lines")
+    lines.append(f"{'pages':22} {sum(page_words().values()):,} words")
     found = list(mistakes(counts))
-    print(*found, sep="\n", end="\n" if found else "")  # noqa: T201
+    sys.stdout.write("\n".join([*lines, *found]) + "\n")
     return bool(found)
 
 

@@ -8,36 +8,35 @@ import msgspec
 
 from rm_emulator.engine.execution import StageTimes
 from rm_emulator.engine.recording import Attempt, JobRow
-from rm_emulator.renamed import former_attributes
 from rm_emulator.workload.model import WorkloadJob
 from rm_emulator.workload.waves import Wave
 from schedulers.core.decisions import Copy, Move
 from schedulers.core.model import Job, Stage
+from schedulers.core.old_names import OldName
 from schedulers.core.resources import Vector
 from schedulers.core.state import JobState
 from schedulers.kit.paths import to_output
 
 
-# Profiles from outside the tree read masters, so the former names answer too.
-@former_attributes(
-    left="tasks_left",
-    asks="stages_to_ask",
-    counted="counted_tasks",
-    started="started_tasks",
-    own_stage="master_stage",
-    unregisters="is_unregistering",
-    work="work_ms",
-    first_start="first_start_ms",
-    all_started="all_started_ms",
-    failed="failed_attempts",
-    roots="root_stages",
-    lasts="is_service",
-    opened="end_stage",
-    begin="note_start",
-)
 @dataclass(slots=True, eq=False)
 class Master:
     """An application master with its knowledge of a job."""
+
+    # Profiles from outside the tree read masters by these names.
+    left = OldName("tasks_left")
+    asks = OldName("stages_to_ask")
+    counted = OldName("counted_tasks")
+    started = OldName("started_tasks")
+    own_stage = OldName("master_stage")
+    unregisters = OldName("is_unregistering")
+    work = OldName("work_ms")
+    first_start = OldName("first_start_ms")
+    all_started = OldName("all_started_ms")
+    failed = OldName("failed_attempts")
+    roots = OldName("root_stages")
+    lasts = OldName("is_service")
+    opened = OldName("end_stage")
+    begin = OldName("note_start")
 
     source: WorkloadJob
     """The job with its true run times."""

@@ -1,4 +1,4 @@
-"""Whoever decides, as the engine sees it: an interface, and its implementation for one scheduler."""
+"""The engine's interface to its schedulers (`Control`), and the implementation for a single scheduler."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from rm_emulator.renamed import former_names
 from schedulers.core.model import Job
+from schedulers.core.old_names import old_classes
 from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector
 
@@ -165,4 +165,4 @@ class MemoryRecording(Recording):
 
 
 # Plug-ins and notebooks import the former name.
-__getattr__ = former_names(__name__, Kept="MemoryRecording")
+__getattr__ = old_classes(__name__, {"Kept": "MemoryRecording"})

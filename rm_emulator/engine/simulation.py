@@ -28,11 +28,11 @@ from rm_emulator.engine.features.feature import Feature, Hooks
 from rm_emulator.engine.features.unlike import UnlikeNodes
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import Recording
-from rm_emulator.renamed import former_attributes
 from rm_emulator.workload.model import Workload
 from schedulers.core.copies import COPY
 from schedulers.core.decisions import Decision, Place, Preempt
 from schedulers.core.events import ContainerEnded, ContainerStarted, Event
+from schedulers.core.old_names import OldName
 
 F = TypeVar("F", bound=Feature)
 #: Exit code of a preempted container (YARN).
@@ -42,8 +42,6 @@ _REPORT_TASKS: Final = 512
 _YOUNG: Final = 100_000
 
 
-# Profiles from outside the tree call the engine by these former names.
-@former_attributes(obey="carry_out", obeys="actions", contain="make_container")
 class Simulation:
     """A run of a workload on a cluster under a decider.
 
@@ -55,6 +53,11 @@ class Simulation:
     For profiles and features: live `jobs` and `containers`; `actions`, the method for each class of decisions;
     `enter_end`, the entry of a task's end on the calendar.
     """
+
+    # Profiles from outside the tree call the engine by these names.
+    obey = OldName("carry_out")
+    obeys = OldName("actions")
+    contain = OldName("make_container")
 
     def __init__(
         self,

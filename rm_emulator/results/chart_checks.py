@@ -1,4 +1,4 @@
-"""What every chart promises: `rm_emulator.testing.check_chart` holds one to it, from inside the tree or outside it."""
+"""The contract of charts, which `rm_emulator.testing.check_chart` tests for a built-in chart or a plug-in's."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def curve(values: Floats) -> tuple[Floats, Floats]:
 
 
 def trace(name: str, x: Floats, y: Floats, line: Figure, hover: str) -> Figure:
-    """A stepped line through these points. hover: what plotly shows at each."""
+    """A stepped line through the points (x, y). hover: plotly's template of the text at each point."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -65,7 +65,7 @@ def trace(name: str, x: Floats, y: Floats, line: Figure, hover: str) -> Figure:
 
 
 def log_axis(text: str, low: float, high: float) -> Figure:
-    """A logarithmic axis that names whole decades when it spans enough of them."""
+    """A logarithmic axis. From a factor of 50 between `low` and `high` on, only whole decades have a tick."""
     axis = {"type": "log", "title": {"text": text}}
     return {**axis, "dtick": 1} if high > 50 * low else axis
 

@@ -107,11 +107,8 @@ def _quantity(summary: Summary, value: float | None) -> str:
     return by_headline(summary, value) + (f" {unit}" if unit else "")
 
 
-# -- sweeps ---------------------------------------------------------------------------------------
-
-
 def _of_points(summary: Summary) -> str:
-    """A sweep in one sentence: at how many points which label leads beyond the noise; of one label, at which point."""
+    """A sweep in one sentence: for each label, the number of points at which the label leads beyond the noise."""
     if len(summary.labels) == 1:
         return _extremes(summary)
     count, figure, seeds = len(summary.points), figure_name(summary.headline), len(summary.seeds)

@@ -16,7 +16,7 @@ from schedulers.core.policy import policies
 
 
 def notes(loaded: Loaded, workload: Workload) -> Iterator[str]:
-    """A sentence for each setting without effect; settings of queues are `results.filling.unused_settings`."""
+    """A sentence for each setting without effect; settings of queues are `results.unused.unused_settings`."""
     yield from _heartbeat(loaded)
     yield from _deadlines(loaded)
     yield from _until(loaded, workload)

@@ -144,13 +144,18 @@ def settings(
     Raises as `options_from_text`, and InvalidParameters for a format without rows to leave out or columns to map.
     """
     options = options_from_text(name, texts)
-    known = {field.encode_name for field in msgspec.structs.fields(FORMATS.entry(name).params)}
     for key, value, what in (("skip_bad_rows", skip_bad_rows, "rows to leave out"), ("map", mapping, "columns to map")):
-        if value and key not in known:
+        if value and not has_setting(name, key):
             raise InvalidParameters(f"trace format '{name}' has no {what}")
         if value:
             options[key] = value
     return options
+
+
+def mappable(name: str) -> list[str]:
+    """Columns to which a mapping may map; none of a format without mappings. Raises UnknownName."""
+    columns = getattr(FORMATS.entry(name).cls, "columns", ()) if has_setting(name, "map") else ()
+    return [column.name for column in columns]
 
 
 def has_setting(name: str, key: str) -> bool:

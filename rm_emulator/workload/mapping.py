@@ -86,13 +86,14 @@ def read_map(path: Path) -> dict[str, str]:
         raise one(path, "not a mapping: one line per column is needed, such as 'submit: SubmitTime@ms'") from None
 
 
-def mapping_of(texts: Sequence[str], path: Path | None) -> dict[str, str]:
+def mapping_of(texts: Sequence[str], path: Path | None, columns: Sequence[str] = ()) -> dict[str, str]:
     """The mapping of a command line: `OURS=YOURS,...`; without `texts` the mapping of the file, if any.
 
-    Raises TraceError, also for a mapping to be written over a file.
+    columns: names on the left side of a file's mapping, not looked at where none is given. Raises TraceError, also for
+    a mapping to be written over a file.
     """
     if not texts:
-        return {} if path is None else read_map(path)
+        return {} if path is None else _of_columns(path, read_map(path), columns)
     if path is not None and (path.exists() or not path.parent.is_dir()):
         raise one(
             path, "is there already (the mapping is written there)" if path.exists() else "there is no such folder"
@@ -105,6 +106,18 @@ def mapping_of(texts: Sequence[str], path: Path | None) -> dict[str, str]:
         if ours.strip() in mapping:
             raise InvalidParameters(f"'{ours.strip()}' is mapped twice: from '{mapping[ours.strip()]}' and '{yours}'")
         mapping[ours.strip()] = yours.strip()
+    return mapping
+
+
+def _of_columns(path: Path, mapping: dict[str, str], columns: Sequence[str]) -> dict[str, str]:
+    """The mapping of a file. Raises TraceError, which names the file, for the name of no column."""
+    issues = Issues(str(path))
+    for name in mapping if columns else ():
+        if name not in columns and not name.startswith("res:"):
+            issues.add(
+                f"column '{shown(name)}': not a known column (known: {', '.join(columns)})", hint=nearest(name, columns)
+            )
+    issues.check()
     return mapping
 
 

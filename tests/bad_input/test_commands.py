@@ -27,21 +27,10 @@ LINES: Final = 20
 SEEN: Final = 20
 
 
-#: Cases that fail -> the change for which they wait.
-WAITING: Final = {
-    "convert --map-file-a kubeconfig-'config'": "names the table, not the mapping's file",
-}
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         cases = every() if metafunc.config.getoption("--nightly") else drawn(IN_CI)
-        metafunc.parametrize("case", [pytest.param(case, id=str(case), marks=_marks(case)) for case in cases])
-
-
-def _marks(case: Case) -> list[pytest.MarkDecorator]:
-    reason = WAITING.get(str(case))
-    return [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
+        metafunc.parametrize("case", [pytest.param(case, id=str(case)) for case in cases])
 
 
 @pytest.fixture(scope="module")

@@ -240,7 +240,7 @@ MAP_FILES: Final = {
     b"job: 3": "m.yaml: not a mapping: one line per column is needed, such as 'submit: S",
     b"map: {job: 3}": "m.yaml: not a mapping: one line per column is needed, such as 'submit: S",
     b"\xff\xfe": "m.yaml:1: byte 0xff is not UTF-8 text (save the file as UTF-8)",
-    b"jobs: JobID": "e.csv:1 column 'jobs': not a known column (known: job, name, user, app,",
+    b"jobs: JobID": "m.yaml: column 'jobs': not a known column (known: job, name, user, app,",
 }
 ARABIC: Final = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
 #: What is done to a sample of a format.

@@ -393,7 +393,7 @@ def test_one_name_as_json(command: Callable[..., Any], kind: str, name: str) -> 
 
 def test_one_chart_is_told_with_its_settings_and_where_they_are_given(command: Callable[..., Any]) -> None:
     said = command("charts", "shares").out
-    assert said.startswith("shares  What each queue holds over time")
+    assert said.startswith("shares  Share of each queue over time")
     assert "    queues = 12  (integer) areas at most" in said
     assert "    report:\n      charts:\n      - {kind: shares, queues: 12}\n" in said
 

@@ -21,12 +21,12 @@ class Core:
 
     def __init__(self) -> None:
         self.told: list[str] = []
-        self.setbacks = StageBackoffs(lambda stage: self.told.append("withdraw"), lambda stage: self.told.append("ask"))
+        self.backoffs = StageBackoffs(lambda stage: self.told.append("withdraw"), lambda stage: self.told.append("ask"))
 
     def note(self, *, placed: int, now: int) -> int:
         """Returns how long the stage waits, in ms."""
-        self.setbacks.note(STAGE, "why", placed=placed, now=now)
-        return next((s.until - now for s in self.setbacks.of("j", now)), 0)
+        self.backoffs.note(STAGE, "why", placed=placed, now=now)
+        return next((s.until - now for s in self.backoffs.of("j", now)), 0)
 
 
 def test_the_wait_doubles_with_each_round_up_to_the_longest() -> None:
@@ -47,10 +47,10 @@ def test_all_pods_that_were_placed_before_the_wait_are_one_round() -> None:
 def test_a_stage_is_asked_for_again_when_its_time_has_come_and_begins_anew_when_it_runs() -> None:
     core = Core()
     core.note(placed=1000, now=1000)
-    core.setbacks.ask_due(1000 + FIRST_MS - 1)
+    core.backoffs.ask_due(1000 + FIRST_MS - 1)
     assert core.told == ["withdraw"]
-    core.setbacks.ask_due(1000 + FIRST_MS)
-    core.setbacks.clear(STAGE)
+    core.backoffs.ask_due(1000 + FIRST_MS)
+    core.backoffs.clear(STAGE)
     assert core.told == ["withdraw", "ask", "ask"]
     assert core.note(placed=9000, now=9000) == FIRST_MS
 
@@ -58,8 +58,8 @@ def test_a_stage_is_asked_for_again_when_its_time_has_come_and_begins_anew_when_
 def test_what_is_over_is_forgotten() -> None:
     core = Core()
     core.note(placed=1000, now=1000)
-    core.setbacks.forget(lambda job: False)
-    assert list(core.setbacks.of("j", 1000)) == []
+    core.backoffs.forget(lambda job: False)
+    assert list(core.backoffs.of("j", 1000)) == []
 
 
 # -- in the brain -------------------------------------------------------------------------------

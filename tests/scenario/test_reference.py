@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from rm_emulator.scenario.reference import Key
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
+from schedulers.core.registry import Registry
 
 PAGE = Path(__file__).parents[2] / "docs" / "scenario.md"
 #: Every mapping that other keys stand in.
@@ -106,8 +108,8 @@ def test_the_smallest_file_is_good(tmp_path: Path) -> None:
     [(registry, each.name) for registry in (policies, predictors, placers, charts) for each in registry],
     ids=lambda value: value if isinstance(value, str) else value.kind,
 )
-def test_the_example_of_a_registered_name_is_accepted(registry: object, name: str, bases: Path) -> None:
-    example = listing.entry(registry, name)["example"]  # type: ignore[arg-type]
+def test_the_example_of_a_registered_name_is_accepted(registry: Registry[Any], name: str, bases: Path) -> None:
+    example = listing.entry(registry, name)["example"]
     assert f"kind: {name}" in example
     where = "report.charts" if registry is charts else "policies"
     load(bases / "jobs.yaml", overrides=[f"spec.{where}=[{example}]"])

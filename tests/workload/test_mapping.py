@@ -187,3 +187,9 @@ def test_bad_rows_of_our_own_columns_may_be_left_out(tmp_path: Path) -> None:
     trace = formats.read("csv", tmp_path / "jobs.csv", {"skip_bad_rows": True})
     assert [entry.job.id for entry in trace.workload.jobs] == ["a"]
     assert trace.notes[0].startswith("rows left out, they cannot be read: 3 (line 3 column 'durations': 'nan'")
+
+
+def test_a_file_of_a_mapping_to_no_column_is_named_with_the_nearest_column(tmp_path: Path) -> None:
+    (tmp_path / "map.yaml").write_text("submitt: Sub\n")
+    with pytest.raises(TraceError, match=r"map\.yaml: column 'submitt': not a known column .*did you mean 'submit'\?"):
+        mapping_of((), tmp_path / "map.yaml", formats.mappable("csv"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,9 +24,9 @@ def job(at: int, tasks: int, ms: int, *, cpu: int = 1000, memory: int = GIB, gan
     return WorkloadJob(job=Job(id=f"{at}-{tasks}-{ms}", stages=(stage,)), submit_ms=at, runtimes=(Fixed(ms),))
 
 
-def sized(*jobs: WorkloadJob, **wanted: object) -> sizes.ClusterSizes:
+def sized(*jobs: WorkloadJob, **wanted: Any) -> sizes.ClusterSizes:
     table = stage_table.of(Workload(name="w", jobs=jobs))
-    found = sizes.size(table, Wanted(**wanted))  # type: ignore[arg-type]
+    found = sizes.size(table, Wanted(**wanted))
     assert found is not None
     return found
 

@@ -114,10 +114,7 @@ def test_plain_tables_are_read_by_columns(tmp_path: Path, change: tuple[str, str
 )
 def test_other_tables_are_left_to_the_reader_of_rows(tmp_path: Path, text: str) -> None:
     (tmp_path / "jobs.csv").write_text(text)
-    try:
-        assert formats.tabulated(tmp_path / "jobs.csv", "csv") is None
-    except TraceError as error:
-        assert "the file is empty" in str(error)  # noqa: PT017  # said alike by both
+    assert formats.tabulated(tmp_path / "jobs.csv", "csv") is None
 
 
 BATCH = st.tuples(

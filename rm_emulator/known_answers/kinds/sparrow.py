@@ -45,7 +45,7 @@ def sparrow_zero_wait(case: Case) -> Checks:
 
 @kind("sparrow_reservations", {"tasks", "probe_ratio", "workers", "expect"})
 def sparrow_reservations(case: Case) -> Checks:
-    """One job on idle workers, whose messages are counted; what comes of its reservations, from how they are drawn."""
+    """Probes of one job on idle workers: how many are drawn, on how many workers, and the messages that follow."""
     names = [f"w{number}" for number in range(case["workers"])]
     drawn = Sampling(1).together("job", 0, case["tasks"], names, float(case["probe_ratio"]))
     counts = [drawn.count(name) for name in names]

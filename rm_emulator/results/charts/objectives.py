@@ -81,7 +81,7 @@ def _course(cells: Cells, label: str, objective: str) -> FirstSeed | None:
 
 
 def _bars(tasks: pl.DataFrame) -> list[Bar]:
-    """By lane, tasks of one job that follow each other as one bar; the longest BARS of them."""
+    """The longest BARS bars. A bar joins consecutive tasks of the same job on the same lane."""
     bars: list[Bar] = []
     apart = tasks.select(pl.col("ended_ms").max()).item() / 200
     for own, where, _ in placed(tasks, shown_nodes(tasks)[0]):

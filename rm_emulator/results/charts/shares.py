@@ -28,7 +28,7 @@ class SharesParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 @register(SHARING, order=10, wide=True, source="DRF (NSDI'11): dominant shares", params=SharesParams)
 def shares(cells: Cells, params: SharesParams) -> Chart | None:
-    """What each queue holds over time, above what would be its fair share; one variant per label."""
+    """Share of each queue over time, drawn above the queue's fair share; one variant per label."""
     courses = cells.courses
     if not fairness.have_several_queues(courses):
         return None

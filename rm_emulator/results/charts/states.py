@@ -51,7 +51,7 @@ def states(cells: Cells) -> Chart | None:
 
 
 def _in_want(courses: Mapping[str, QueueShares]) -> list[str]:
-    """The queues of the strip; of many those that were starved longest, then those that were hungry longest."""
+    """The queues of the strip; if there are too many, the queues with the longest time starved, then hungry."""
     first = next(iter(courses.values()))
     if len(first.queues) <= SHOWN:
         return list(first.queues)

@@ -1,4 +1,4 @@
-"""Schedulers that take their time: how busy they are, how often they conflict, how long jobs wait for them."""
+"""Schedulers with think times: their busyness, their conflicts, and the waits of jobs for a scheduler."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _place(value: Any) -> float | str:
 
 
 def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, dict[float | str, Estimate]]:
-    """By line and place. Copies of one scheduler, of which there may be more at one point than at another, are one."""
+    """Estimates by line, then by place. All copies of a scheduler share a line: their number may be a swept setting."""
     lines: dict[str, dict[float | str, list[float]]] = {}
     for values, point in summary.points:
         others = sweep.named(values, summary, across)

@@ -46,7 +46,7 @@ class PolicySpec(PolicyEntry):
 
 
 def _labelled(policies: Sequence[Any]) -> Iterator[Any]:
-    """Policies with the labels that they get where none is written; entries that are no mapping stay as they are."""
+    """The policies, each with a label; an entry that is not a mapping stays unchanged, and the schema refuses it."""
     usual = [_usual(policy) for policy in policies]
     for at, (policy, label) in enumerate(zip(policies, usual, strict=True)):
         if label is None or "label" in policy:

@@ -1,18 +1,14 @@
-"""Alibaba cluster-trace-v2018, table `batch_task`: 8 days of about 4,000 machines, with DAGs in the names.
-
-A stage's name holds the DAG: letters, the stage's own number, then its parents' numbers. `M1` is stage 1,
-`R2_1` is stage 2 after stage 1, `J3_1_2` stage 3 after both; the letters carry no order. Parts other than
-numbers (`_Stg4`) are ignored; stages of other names (`task_...`, `MergeTask`) wait for nothing.
-"""
+"""Alibaba cluster-trace-v2018, table `batch_task`: 8 days of about 4,000 machines, with DAGs in the names."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import polars as pl
@@ -32,6 +28,7 @@ _NAME: Final = re.compile(r"[A-Za-z]+([0-9]{1,9})(?:_(.*))?")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _ABSENT: Final = "parents left out, not among their job's finished stages"
 _SOURCE: Final = "Alibaba cluster-trace-v2018, batch_task"
+T = TypeVar("T", Trace, TableTrace)
 _CYCLIC: Final = "jobs taken to have no order, their names form a cycle"
 
 
@@ -69,31 +66,26 @@ class Alibaba2018:
     @staticmethod
     def read(path: Path, options: BatchParams) -> Trace:
         """A stage waits for all tasks of its parents; parents absent from the job's finished stages are left out."""
-        unresolved: Counter[str] = Counter()
-        trace = assemble(
-            *_finished(path, options),
-            options,
-            parents_of=_counting(unresolved),
-            file=path,
-            name="alibaba2018",
-            source=_SOURCE,
-        )
-        return msgspec.structs.replace(trace, notes=(*trace.notes, *_told(unresolved)))
+        return _built(path, options, assemble)
 
     @staticmethod
     def table(path: Path, options: BatchParams) -> TableTrace:
         """The tables of `read`."""
-        unresolved: Counter[str] = Counter()
-        trace = tabulate(
-            *_finished(path, options),
-            options,
-            parents_of=_counting(unresolved),
-            file=path,
-            contents=Alibaba2018.contents,
-            name="alibaba2018",
-            source=_SOURCE,
-        )
-        return msgspec.structs.replace(trace, notes=(*trace.notes, *_told(unresolved)))
+        return _built(path, options, partial(tabulate, contents=Alibaba2018.contents))
+
+
+def _built(path: Path, options: BatchParams, build: Callable[..., T]) -> T:
+    """A trace by `assemble` or `tabulate`, with a note on parents that are not among the finished stages."""
+    unresolved: Counter[str] = Counter()
+    trace: T = build(
+        *_finished(path, options),
+        options,
+        parents_of=_counting(unresolved),
+        file=path,
+        name="alibaba2018",
+        source=_SOURCE,
+    )
+    return msgspec.structs.replace(trace, notes=(*trace.notes, *_told(unresolved)))
 
 
 def _finished(path: Path, options: BatchParams) -> tuple[pl.DataFrame, list[str]]:
