@@ -80,6 +80,11 @@ def test_no_class_is_too_long() -> None:
     assert [found for found in lengths(ast.ClassDef) if found[0] > MAX_CLASS and found[1] not in LONGER] == []
 
 
+def test_the_run_itself_is_shorter_than_300_lines() -> None:
+    (lines,) = (found[0] for found in lengths(ast.ClassDef) if found[1].endswith("simulation.py Simulation"))
+    assert lines < 300
+
+
 def test_no_function_is_too_long() -> None:
     assert [found for found in lengths((ast.FunctionDef, ast.AsyncFunctionDef)) if found[0] > MAX_FUNCTION] == []
 

@@ -202,7 +202,7 @@ class BrainProcess:
 
     def _begin(self, term: Leadership) -> None:
         self.term, self._taking_over = term, None
-        self.watchdog.begin("cycles", "minutes")
+        self.watchdog.begin("cycles", "every_second")
         self._changed.set()
         metrics.LEADER.set(1)
 
@@ -342,7 +342,7 @@ class BrainProcess:
             term.brain.expire()
             term.events.flush()
             self._measure(term.brain)
-            self.watchdog.note_turn("minutes")
+            self.watchdog.note_turn("every_second")
             self._changed.set()
 
     def _measure(self, brain: Brain) -> None:

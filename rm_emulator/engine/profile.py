@@ -101,6 +101,12 @@ class Engine(Protocol):
     def tell_end(self, container: Container) -> None:
         """Tell the end of a container."""
 
+    def tell_removal(self, container: Container) -> None:
+        """Tell features that a container leaves its node before its end."""
+
+    def record_end(self, container: Container, code: int = 0) -> None:
+        """Record an attempt with its end now."""
+
     def finish(self, job: Master) -> None:
         """End a job."""
 

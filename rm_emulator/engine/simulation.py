@@ -26,17 +26,15 @@ from rm_emulator.engine.features import features_of
 from rm_emulator.engine.features.disorder import shuffle
 from rm_emulator.engine.features.feature import Feature, Hooks
 from rm_emulator.engine.features.unlike import UnlikeNodes
+from rm_emulator.engine.preemptions import Preemptions
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import Recording
 from rm_emulator.workload.model import Workload
-from schedulers.core.copies import COPY
 from schedulers.core.decisions import Decision, Place, Preempt
 from schedulers.core.events import ContainerEnded, ContainerStarted, Event
 from schedulers.core.old_names import OldName
 
 F = TypeVar("F", bound=Feature)
-#: Exit code of a preempted container (YARN).
-PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
 _REPORT_TASKS: Final = 512
 _YOUNG: Final = 100_000
@@ -82,7 +80,7 @@ class Simulation:
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self.jobs: dict[str, Master] = {}
         self.containers: dict[int, Container] = {}
-        self.actions: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: self._preempt}
+        self.actions: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: Preemptions(self).end}
         self._facts_to_come = 0  # facts on the calendar that are sure to come
         self.until: int | None = None
         self._arrivals = Arrivals(self, Execution(config, seed, waves_of), oracle=oracle)
@@ -255,25 +253,6 @@ class Simulation:
         for granted in self._hooks.granted:
             at = granted(container, at)
         return at
-
-    def _preempt(self, decision: Preempt) -> None:
-        """End a preempted container at once; the task will run again, unless the container was a copy."""
-        number = decision.container
-        container = self.containers.get(number)
-        if container is None or (container.started_ms is not None and container.ended_ms > container.started_ms):
-            return  # ended by itself; the end is yet to be heard
-        del self.containers[number]
-        self.tell_removal(container)
-        # A superfluous copy did not fail.
-        if decision.rule != COPY:
-            container.master.failed_attempts += 1
-        self.record_end(container, PREEMPTED)
-        # Not told at once: the other decisions of the same list are not carried out yet.
-        self.later(self.calendar.now + 1, END, number, self._tell_preempted, container)
-
-    def _tell_preempted(self, container: Container) -> None:
-        self.tell(ContainerEnded(self.calendar.now, container.container, PREEMPTED))
-        self.profile.freed(container.index)
 
     # -- a task's life --------------------------------------------------------------------------
 

@@ -1,0 +1,41 @@
+"""Preempted containers: ended on their node at once, told to the scheduler afterwards."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rm_emulator.engine.calendar import END
+from rm_emulator.engine.containers import Container
+from rm_emulator.engine.profile import Engine
+from schedulers.core.copies import COPY
+from schedulers.core.decisions import Preempt
+from schedulers.core.events import ContainerEnded
+
+#: Exit code of a preempted container (YARN).
+PREEMPTED: Final = -102
+
+
+class Preemptions:
+    """Carries out the decisions `Preempt` of a run."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def end(self, decision: Preempt) -> None:
+        """End a preempted container at once; the task will run again, unless the container was a copy."""
+        engine, number = self._engine, decision.container
+        container = engine.containers.get(number)
+        if container is None or (container.started_ms is not None and container.ended_ms > container.started_ms):
+            return  # ended by itself; the end is yet to be heard
+        del engine.containers[number]
+        engine.tell_removal(container)
+        # A superfluous copy did not fail.
+        if decision.rule != COPY:
+            container.master.failed_attempts += 1
+        engine.record_end(container, PREEMPTED)
+        # Not told at once: the other decisions of the same list are not carried out yet.
+        engine.later(engine.calendar.now + 1, END, number, self._tell, container)
+
+    def _tell(self, container: Container) -> None:
+        self._engine.tell(ContainerEnded(self._engine.calendar.now, container.container, PREEMPTED))
+        self._engine.profile.freed(container.index)
