@@ -159,7 +159,7 @@ def tabulate(
     if parents_of is not None:
         for _, rows in groupby(frame.select("job", "stage").iter_rows(), key=itemgetter(0)):
             parents_of([stage for _, stage in rows])
-    kept = frame.select(*_KEPT, job=pl.col("job").rle_id().cast(pl.Int64))
+    kept = frame.select(*_KEPT, job=pl.col("job").rle_id())
     del frame
     tasks = (pl.col("tasks") * options.task_scale).round(mode="half_to_even").cast(pl.Int64).clip(1)
     waves = 1 if options.parallel is None else (pl.col("tasks") + (options.parallel - 1)) // options.parallel
@@ -167,11 +167,11 @@ def tabulate(
     ms = (pl.when(span == 0).then(INSTANT_MS).otherwise(span) / waves).round(mode="half_to_even").clip(1)
     jobs = kept.filter(pl.col("job").is_first_distinct()).select(
         (pl.col("submit") * 1000 * options.time_scale).round(mode="half_to_even").cast(pl.Int64),
-        *(pl.lit(text).alias(column) for column, text in _NAMELESS.items()),
+        *(pl.lit(text, pl.Categorical).alias(column) for column, text in _NAMELESS.items()),
     )
     stages = kept.select(
         "job",
-        pl.int_range(pl.len()).over("job").alias("stage"),
+        pl.int_range(pl.len(), dtype=pl.UInt32).over("job").alias("stage"),
         tasks.alias("tasks"),
         ms.alias("mean"),
         pl.when(tasks == 1).then(ms * options.cov).alias("std"),

@@ -244,7 +244,7 @@ def cov_over_space(workload: Workload, sampler: Sampler | None = None) -> list[f
     Below 34 tasks the root is less than 1 and the figure larger than the plain coefficient of variation;
     as plotted in the paper. Of a DAG job, stages count by their number of tasks.
     """
-    return _cov_over_space(stage_table.of(workload, sampler))
+    return _cov_over_space(stage_table.of(workload, sampler)).to_list()
 
 
 def cov_over_time(
@@ -259,17 +259,25 @@ def cov_over_time(
     unknown = [f for f in features if f not in FEATURES]
     if unknown:
         raise ValueError(f"unknown feature '{unknown[0]}' (known: {', '.join(FEATURES)})")
-    return _cov_over_time(stage_table.of(workload, sampler), features, min_runs)
+    table = stage_table.of(workload, sampler)
+    return _cov_over_time(table, table.runs(), features, min_runs).to_list()
 
 
-def _cov_over_time(table: StageTable, features: Sequence[str] = FEATURES, min_runs: int = 2) -> list[float | None]:
-    jobs, past, tasks = table.runs(), table.past, pl.col("tasks")
-    by_job = []
+def _cov_over_time(
+    table: StageTable, runs: pl.DataFrame, features: Sequence[str] = FEATURES, min_runs: int = 2
+) -> pl.Series:
+    tasks, least = pl.col("tasks"), pl.repeat(None, table.jobs.height, dtype=pl.Float64, eager=True)
     for feature in features:  # one after another: each takes a copy of all stages
-        rows = _similar(jobs, past, feature).filter(pl.col("count") >= min_runs)
-        by_job.append(rows.group_by("job").agg(cov=(pl.col("cov") * tasks).sum() / tasks.sum()))
-    least = dict(pl.concat(by_job).group_by("job").agg(pl.col("cov").min()).iter_rows()) if by_job else {}
-    return [least.get(number) for number in range(table.jobs.height)]
+        rows = _similar(runs, table.past, feature).filter(pl.col("count") >= min_runs)
+        covs = _of_all(table, rows.group_by("job").agg(cov=(pl.col("cov") * tasks).sum() / tasks.sum()))
+        least = pl.select(pl.min_horizontal(least, covs)).to_series()
+    return least
+
+
+def _of_all(table: StageTable, covs: pl.DataFrame) -> pl.Series:
+    """The column `cov` of some jobs for all jobs in order; null for the others."""
+    jobs = pl.select(job=pl.int_range(table.jobs.height, dtype=pl.UInt32))
+    return jobs.join(covs, on="job", how="left", maintain_order="left")["cov"]
 
 
 def job_bins(widths: Sequence[int] | pl.Series, sizes_ms: Sequence[float] | pl.Series) -> tuple[JobBin, ...]:
@@ -322,9 +330,9 @@ def describe_table(
     """Measure the tables of a workload, as `describe`. `history`: errors of history, where they are known already."""
     jobs = _per_job(table)
     known = jobs.filter("known")
-    over_time, over_space = _cov_over_time(table), _cov_over_space(table)
-    both = [(t, s) for t, s in zip(over_time, over_space, strict=True) if t is not None and s is not None]
     runs = table.runs()
+    over_time, over_space = _cov_over_time(table, runs), _cov_over_space(table)
+    above = over_time > over_space
     groups = {feature: _grouped(pl.concat([table.past, runs]), feature) for feature in GROUPED}
     teachers = _teachers(runs, groups) if known.height else None
     unknown = jobs.height - known.height
@@ -341,9 +349,9 @@ def describe_table(
         task_s=summary(known["work"] / known["tasks"] / 1000),
         bins=job_bins(known["width"], known["work"]),
         load=_load(known, slots),
-        cov_time=summary([cov for cov in over_time if cov is not None]),
-        cov_space=summary([cov for cov in over_space if cov is not None]),
-        time_above_space=sum(t > s for t, s in both) / len(both) if both else None,
+        cov_time=summary(over_time),
+        cov_space=summary(over_space),
+        time_above_space=float(above.mean()) if above.count() else None,  # type: ignore[arg-type]
         groups=tuple(_groups(feature, alike, runs) for feature, alike in groups.items()),
         sizes=sizes.size(table, wanted) if wanted else None,
         recurring=history or recurring.judge(table),
@@ -380,7 +388,7 @@ def _per_job(table: StageTable) -> pl.DataFrame:
     return table.jobs.select("submit").hstack(sums)
 
 
-def _cov_over_space(table: StageTable) -> list[float | None]:
+def _cov_over_space(table: StageTable) -> pl.Series:
     tasks, mean, std = pl.col("tasks"), pl.col("mean"), pl.col("std")
     each = pl.when(mean > 0).then(tasks * std / (mean * (SAMPLED * tasks).sqrt()))
     found = (
@@ -388,8 +396,7 @@ def _cov_over_space(table: StageTable) -> list[float | None]:
         .group_by("job")
         .agg(cov=pl.when(each.is_not_null().all()).then(each.sum() / tasks.sum()))
     )
-    covs = dict(found.iter_rows())
-    return [covs.get(number) for number in range(table.jobs.height)]
+    return _of_all(table, found)
 
 
 def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str) -> pl.DataFrame:

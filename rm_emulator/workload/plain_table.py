@@ -152,8 +152,8 @@ def _numbered(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with jobs numbered by their ids, and stages by their place in the job."""
     if frame["job"].null_count():
         raise _Doubt
-    frame = frame.rename({"job": "id"}).with_columns(job=pl.col("id").rank("dense").cast(pl.Int64) - 1)
-    return frame.with_columns(place=pl.int_range(pl.len()).over("job"))
+    frame = frame.rename({"job": "id"}).with_columns(job=pl.col("id").rank("dense").cast(pl.UInt32) - 1)
+    return frame.with_columns(place=pl.int_range(pl.len(), dtype=pl.UInt32).over("job"))
 
 
 def _with_absent(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
@@ -260,5 +260,5 @@ def _jobs(frame: pl.DataFrame, unit_ms: float) -> tuple[pl.DataFrame, bool]:
     )
     if jobs.select((pl.max_horizontal(pl.col(r"^different .*$")) > 1).any()).item():
         raise _Doubt
-    texts = (pl.col(name).cast(pl.String).fill_null(usual) for name, usual in _TEXTS.items())
+    texts = (pl.col(name).cast(pl.Categorical).fill_null(usual) for name, usual in _TEXTS.items())
     return jobs.sort("job").select("id", pl.col("submit").fill_null(0), *texts).select("id", *JOBS), dates

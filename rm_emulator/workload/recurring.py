@@ -91,8 +91,5 @@ def _jobs(table: StageTable) -> pl.DataFrame:
         .drop("known")
         .tail(MOST_JOBS)
     )
-    features = table.jobs.with_row_index("job").with_columns(pl.col("job").cast(pl.Int64))
-    rows = by_job.join(features, on="job", how="left", maintain_order="left")
-    return rows.select(
-        "submit", "name", "user", "app", "work", "total", "span", *(ask(name) for name in table.resources)
-    )
+    features = table.jobs.select(pl.col("submit", "name", "user", "app").gather(by_job["job"]))
+    return features.hstack(by_job.drop("job"))

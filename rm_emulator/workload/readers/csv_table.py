@@ -211,9 +211,9 @@ def _tables(path: Path, options: _Options) -> TableTrace | None:
     if options.origin == "zero" and earliest < 0:
         return None
     first = earliest if options.origin == "first" else 0
-    order = jobs.select(pl.col("job").cast(pl.Int64)).with_row_index("at")
+    order = jobs.select("job").with_row_index("at")
     stages = found.stages.join(order, on="job").sort("at", "stage")
-    stages = stages.with_columns(job=pl.col("at").cast(pl.Int64)).drop("at")
+    stages = stages.with_columns(job="at").drop("at")
     wide = stages.filter(pl.col("tasks") > 1)["std"]
     contents = _contents(positions, len(wide), wide.null_count(), dates=found.dates)
     small = sum(rows for texts, rows in found.demands.items() if cells.is_small(texts))
