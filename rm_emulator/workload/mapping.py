@@ -40,6 +40,10 @@ _BYTES: Final = {
     **{f"{unit}B": unit for unit in ("k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti")},
     **{"KB": "k", "K": "k", "bytes": ""},
 }
+#: Columns of numbers, beside `res:NAME`; an arrival may be a date, too.
+_NUMBERS: Final = (*_TIMES, "submit", "tasks", "cpu", "memory", "cov", "weight")
+#: A number with a fraction, and with a unit.
+_FRACTION: Final = re.compile(r"\s*[+-]?\d*[.,]\d*([eE][+-]?\d+)?\s*[A-Za-z]*\s*")
 _AMOUNT: Final = re.compile(r"([0-9.eE+-]+?)\s*([A-Za-z]*)")
 #: So many rows are looked at to see how times are written.
 _LOOKED_AT: Final = 1000
@@ -173,6 +177,48 @@ def mapped(
     )
 
 
+def with_points(path: Path, header: Sequence[str], rows: Rows, mapping: Mapping[str, str], bad: BadRows) -> Rows:
+    """The rows with decimal points in place of decimal commas, in the columns of numbers.
+
+    mapping: columns under another name. Rows of another width, and numbers that have a point already, are bad.
+    """
+    named = {name.strip().lower(): name.strip() for name in header} | dict(mapping)
+    sources = [
+        _source(target, text, header, Issues())
+        for target, text in named.items()
+        if target in _NUMBERS or target.startswith("res:")
+    ]
+    places = sorted({place for source in sources if source and "%" not in source.unit for place in source.columns})
+    for line, cells in rows:
+        if len(cells) != len(header):
+            bad.add(
+                f"{len(cells)} cells, but the header has {len(header)} (a number with a decimal comma stands in quotes "
+                "where commas separate the cells)",
+                line=line,
+            )
+            continue
+        try:
+            for place in places:
+                cells[place] = ";".join(_with_point(part, header[place].strip()) for part in cells[place].split(";"))
+        except BadRow as error:
+            bad.row(path, line, error)
+        else:
+            yield line, cells
+
+
+def _with_point(text: str, column: str) -> str:
+    if not _FRACTION.fullmatch(text):
+        return text
+    if "." in text:
+        raise BadRow(f"'{shown(text)}' has a decimal point, but the option decimal is a comma", column)
+    return text.replace(",", ".")
+
+
+def advice_on_comma(text: str) -> str:
+    """The option that reads a number with a decimal comma; '' for any other text."""
+    return " (a decimal comma is read with --option decimal=,)" if "," in text and _FRACTION.fullmatch(text) else ""
+
+
 def _source(target: str, text: str, header: Sequence[str], issues: Issues) -> _Source | None:
     """Reads `COLUMN`, `COLUMN@UNIT`, `END-START@UNIT`; a column's whole name counts first. None, noted, if wrong."""
     places: dict[str, int] = {}
@@ -249,8 +295,8 @@ def _kind(texts: Sequence[str], name: str, issues: Issues) -> str:
         either = " or ".join(fits)
         issues.add(f"dates such as '{texts[0]}' may be {either} (write {name}@{fits[0]})", line=1, column=name)
     if not fits:
-        form = f"{name}@%d/%m/%Y %H:%M"
-        issues.add(f"'{shown(texts[0])}' is no time that is known (write its form: {form})", line=1, column=name)
+        advice = advice_on_comma(texts[0]) or f" (write its form: {name}@%d/%m/%Y %H:%M)"
+        issues.add(f"'{shown(texts[0])}' is no time that is known{advice}", line=1, column=name)
     return fits[0] if fits else _ISO
 
 
@@ -274,7 +320,7 @@ def _reader(kind: str, name: str, first: tuple[int, str]) -> Callable[[str], flo
         moment = _moment(text, kind)
         if moment is None:
             like = f"as line {first[0]} has ('{shown(first[1])}'): one kind per column"
-            raise BadRow(f"'{shown(text)}' is not a {what}, {like}", name)
+            raise BadRow(f"'{shown(text)}' is not a {what}, {like}{advice_on_comma(text)}", name)
         return moment
 
     return read
@@ -292,10 +338,18 @@ def _duration(source: _Source, unit: str, issues: Issues) -> _Made:
             return cells[0]
         parts = map(str.strip, cells[0].rstrip("; ").split(";"))
         return ";".join(
-            repr(clock(part, name) * 1000 / UNITS_MS[unit] if clocks else number(part, name) * factor) for part in parts
+            repr(clock(part, name) * 1000 / UNITS_MS[unit] if clocks else _number(part, name) * factor)
+            for part in parts
         )
 
     return made
+
+
+def _number(text: str, column: str) -> float:
+    try:
+        return number(text, column)
+    except BadRow as error:
+        raise BadRow(f"{error}{advice_on_comma(text)}", column) from None
 
 
 def _amount(source: _Source, units: Mapping[str, str], issues: Issues) -> _Made:

@@ -49,6 +49,7 @@ def read(
     positions: Mapping[str, int],
     *,
     delimiter: str,
+    decimal: str,
     unit_ms: float,
     asks: Sequence[str],
     resources: Sequence[str],
@@ -61,6 +62,8 @@ def read(
     """
     try:
         frame = _cells(path, positions, delimiter, recurring={*_TEXTS, *asks})
+        if decimal == ",":
+            frame = _with_points(frame, {*_TIMES, "submit", *asks}.intersection(frame.columns))
         # Each step takes only the columns that it reads, and drops their text: text takes most of the memory.
         frame = frame.drop(_TIMES, strict=False).hstack(_times(_with_absent(frame, _TIMES), unit_ms))
         vectors, demands = _demands(frame, asks, resources, demand)
@@ -98,6 +101,16 @@ def _cells(path: Path, positions: Mapping[str, int], delimiter: str, recurring: 
     for name in frame.columns:  # one after another: text takes most of the memory
         cells = pl.col(name).str.strip_chars().replace("", None)
         frame = frame.with_columns(cells.cast(pl.Categorical) if name in recurring else cells)
+    return frame
+
+
+def _with_points(frame: pl.DataFrame, columns: Set[str]) -> pl.DataFrame:
+    """The frame with decimal points in place of decimal commas. Raises _Doubt for a cell with a point."""
+    for name in columns:
+        text = frame[name].cast(pl.String)
+        if text.str.contains(".", literal=True).any():
+            raise _Doubt
+        frame = frame.with_columns(text.str.replace_all(",", ".", literal=True).cast(frame.schema[name]))
     return frame
 
 

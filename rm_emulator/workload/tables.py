@@ -13,8 +13,9 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -276,6 +277,27 @@ def parquet_frame(path: Path, data: bytes) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         text = str(error).partition("\n")[0][:120]
         raise one(path, f"truncated or damaged Parquet file ({text}): write it again") from None
+
+
+def parquet_rows(path: Path, second: float) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The column names of a Parquet file, and (number of the row from 1, cells as the text of CSV).
+
+    second: time units in a second. Raises TraceError as `parquet_frame`.
+    """
+    frame = parquet_frame(path, read_bytes(path))
+    return frame.columns, (
+        (number, [_text(cell, second) for cell in row]) for number, row in enumerate(frame.iter_rows(), start=1)
+    )
+
+
+def _text(cell: Any, second: float) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, list):
+        return ";".join(_text(part, second) for part in cell)
+    if isinstance(cell, timedelta):
+        return repr(cell.total_seconds() * second)
+    return cell.isoformat() if isinstance(cell, date) else str(cell)
 
 
 class Column(msgspec.Struct, frozen=True):

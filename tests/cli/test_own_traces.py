@@ -164,3 +164,18 @@ def test_a_decimal_comma_is_shown_with_its_row(command: Command, tmp_path: Path)
     options = ("--option", "delimiter=;", "--map", mapping)
     said = command("convert", "csv", tmp_path / "commas.csv", tmp_path / "w", *options)
     assert (said.code, "commas.csv:2 column 'Kerne': not a quantity: '1,5'" in said.err) == (2, True)
+    assert "(a decimal comma is read with --option decimal=,)" in said.err
+    again = command("convert", "csv", tmp_path / "commas.csv", tmp_path / "w", *options, "--option", "decimal=,")
+    assert again.code == 0
+
+
+def test_a_scenario_reads_decimal_commas(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "commas.csv").write_text(samples.COMMAS_CSV)
+    options = {"delimiter": ";", "decimal": ",", "map": COLUMNS}
+    (tmp_path / "own.yaml").write_text(
+        SCENARIO.format(path=tmp_path / "commas.csv", format="csv", options=json.dumps(options))
+    )
+    assert command("check", tmp_path / "own.yaml").code == 0
+    (tmp_path / "own.yaml").write_text((tmp_path / "own.yaml").read_text().replace('"decimal": ","', '"decimal": "x"'))
+    said = command("check", tmp_path / "own.yaml")
+    assert (said.code, "spec.workload.options.decimal: 'x' is not accepted" in said.err) == (2, True)

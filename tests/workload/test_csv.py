@@ -46,6 +46,76 @@ def test_two_columns_are_enough(tmp_path: Path) -> None:
     )
 
 
+DECIMAL = {"delimiter": ";", "decimal": ","}
+
+
+def test_numbers_may_have_a_decimal_comma(tmp_path: Path) -> None:
+    text = "job;submit;cpu;memory;res:gpu;durations;weight;hint\na;1,5;0,5;1,5Gi;1;12,5;2,5;1,25\n"
+    entry = only(tmp_path, text, origin="zero", **DECIMAL)
+    assert (entry.submit_ms, entry.runtimes, entry.job.weight) == (1500, (Fixed(12_500),), 2.5)
+    assert (entry.job.stages[0].demand, entry.job.stages[0].hint_ms) == ((500, 1536, 1000), 1250)
+
+
+def test_a_list_of_run_times_may_have_decimal_commas(tmp_path: Path) -> None:
+    entry = only(tmp_path, "job|durations\na|1,5;2; 2,25\n", delimiter="|", decimal=",")
+    assert entry.runtimes == (PerTask((1500, 2000, 2250)),)
+
+
+def test_texts_keep_their_commas(tmp_path: Path) -> None:
+    job = only(tmp_path, "job;name;stage;durations\n1,5;2,5;0,1;1\n", **DECIMAL).job
+    assert (job.id, job.name, job.stages[0].name) == ("1,5", "2,5", "0,1")
+
+
+def test_a_decimal_comma_stands_in_quotes_where_commas_separate_cells(tmp_path: Path) -> None:
+    assert only(tmp_path, 'job,durations\na,"12,5"\n', decimal=",").runtimes == (Fixed(12_500),)
+    (bare,) = mistakes(tmp_path, "job,durations\na,12,5\n", decimal=",")
+    assert bare.startswith("jobs.csv:2: 3 cells, but the header has 2 (a number with a decimal comma stands in quotes")
+
+
+def test_dates_are_read_beside_decimal_commas(tmp_path: Path) -> None:
+    text = "job;submit;durations\na;2024-03-01T10:00:00.5;1,5\n"
+    assert read(tmp_path, text, **DECIMAL).began == datetime(2024, 3, 1, 10, 0, 0, 500_000, UTC)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [("durations", "12,5"), ("submit", "0,5"), ("cpu", "1,5"), ("memory", "1,5Gi"), ("weight", "2,5"), ("hint", "3,5")],
+)
+def test_a_decimal_comma_tells_the_option_that_reads_it(tmp_path: Path, column: str, cell: str) -> None:
+    cells = {"job": "a", "durations": "1", column: cell}
+    (said,) = mistakes(tmp_path, f"{';'.join(cells)}\n{';'.join(cells.values())}\n", delimiter=";")
+    assert said.startswith(f"jobs.csv:2 column '{column}': ")
+    assert f"'{cell}'" in said
+    assert said.endswith("(a decimal comma is read with --option decimal=,)")
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("12.5", "'12.5' has a decimal point, but the option decimal is a comma"),
+        ("1.234,5", "'1.234,5' is not a number"),
+        ("1,234,5", "'1,234,5' is not a number"),
+    ],
+)
+def test_with_decimal_commas_a_point_is_a_mistake(tmp_path: Path, cell: str, said: str) -> None:
+    assert mistakes(tmp_path, f"job;durations\na;{cell}\n", **DECIMAL) == [f"jobs.csv:2 column 'durations': {said}"]
+
+
+@pytest.mark.parametrize("source", ["Dur", "Dur@min", "End-Sub"])
+def test_mapped_columns_may_have_decimal_commas(tmp_path: Path, source: str) -> None:
+    text = "ID;Sub;End;Dur\na;1,5;3,75;2,25\n"
+    mapping = {"job": "ID", "submit": "Sub", "durations": source}
+    (times,) = only(tmp_path, text, map=mapping, ignore=("*",), **DECIMAL).runtimes
+    assert times == Fixed(135_000 if source.endswith("min") else 2250)
+    assert "(a decimal comma is read with --option decimal=,)" in mistakes(tmp_path, text, map=mapping, delimiter=";")[0]
+
+
+def test_mapped_dates_with_points_are_read_beside_decimal_commas(tmp_path: Path) -> None:
+    mapping = {"job": "ID", "submit": "Sub@%d.%m %H.%M", "durations": "Dur"}
+    entry = only(tmp_path, "ID;Sub;Dur\na;31.12 10.30;1,5\n", map=mapping, **DECIMAL)
+    assert entry.runtimes == (Fixed(1500),)
+
+
 def test_columns_may_come_in_any_order_and_case(tmp_path: Path) -> None:
     assert only(tmp_path, "Durations, JOB ,Queue\n1,a,prod\n").job.queue == "prod"
 

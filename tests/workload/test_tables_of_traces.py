@@ -61,12 +61,15 @@ def tables(draw: st.DrawFn) -> str:
     return "\n".join(",".join(row) for row in (columns, *rows)) + "\n"
 
 
-@given(tables(), st.sampled_from([(), ("limit=1",), ("time_unit=ms", "origin=zero")]))
+WAYS = [(), ("limit=1",), ("time_unit=ms", "origin=zero"), ("delimiter=|", "decimal=,")]
+
+
+@given(tables(), st.sampled_from(WAYS))
 def test_a_table_by_columns_is_the_table_by_rows(
     tmp_path_factory: pytest.TempPathFactory, text: str, options: tuple[str, ...]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "jobs.csv"
-    path.write_text(text)
+    path.write_text(text.replace(",", "|").replace(".", ",") if "decimal=," in options else text)
     try:
         formats.opened(path, "csv", options)
     except TraceError:
@@ -91,6 +94,14 @@ def test_plain_tables_are_read_by_columns(tmp_path: Path, change: tuple[str, str
     found = same(tmp_path / "jobs.csv", "csv", *options)
     assert found is not None
     assert found.table.jobs["name"].to_list() == ["etl", "etl"]
+
+
+def test_decimal_commas_are_read_by_columns(tmp_path: Path) -> None:
+    text = "job|submit|cpu|memory|mean|cov|durations\na|0,5|0,5|1,5Gi|2,25|0,5|\nb|1|1||||1,5;2;2,5\n"
+    (tmp_path / "jobs.csv").write_text(text)
+    found = same(tmp_path / "jobs.csv", "csv", "delimiter=|", "decimal=,")
+    assert found is not None
+    assert found.table.stages["mean"].to_list() == [2250, 2000]
 
 
 @pytest.mark.parametrize(

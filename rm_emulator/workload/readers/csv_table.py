@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -18,11 +17,11 @@ import polars as pl
 
 from rm_emulator.workload import plain_table
 from rm_emulator.workload.formats import Column, Contents, TableTrace, Trace, register
-from rm_emulator.workload.mapping import UNITS_MS, mapped
+from rm_emulator.workload.mapping import UNITS_MS, advice_on_comma, mapped, with_points
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Workload, WorkloadJob
 from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, beginning, instant, number, plain
 from rm_emulator.workload.stage_table import JOBS, RUNS, StageTable
-from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, head, one, parquet_frame, read_bytes
+from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, head, one, parquet_rows
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
 from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.resources import Resources, Vector, parse_quantity, to_steps
@@ -88,6 +87,9 @@ class _Options(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     delimiter: Annotated[
         str, msgspec.Meta(min_length=1, max_length=1, description="character between the cells of CSV")
     ] = ","
+    decimal: Annotated[
+        Literal[".", ","], msgspec.Meta(description="decimal mark of the numbers of CSV; thousands have no separator")
+    ] = "."
     ignore: Annotated[tuple[str, ...], msgspec.Meta(description="columns to ignore; * for all unknown columns")] = ()
     map: Annotated[
         dict[str, str],
@@ -144,8 +146,8 @@ class CsvTable:
     @staticmethod
     def read(path: Path, options: _Options) -> Trace:
         """A job per value of `job`, in order of arrival. gzip is unpacked, Parquet told by its first bytes."""
-        header, rows = _rows(path, options)
         issues = BadRows(path, skip=options.skip_bad_rows)
+        header, rows = _rows(path, options, issues)
         titles, mapping, notes = {}, {}, []
         if options.map:
             table = mapped(path, header, rows, options.map, ours=_NAMES, unit=options.time_unit, bad=issues)
@@ -199,6 +201,7 @@ def _tables(path: Path, options: _Options) -> TableTrace | None:
         path,
         positions,
         delimiter=options.delimiter,
+        decimal=options.decimal,
         unit_ms=UNITS_MS[options.time_unit],
         asks=cells.asks,
         resources=cells.resources.names,
@@ -230,13 +233,14 @@ def _tables(path: Path, options: _Options) -> TableTrace | None:
     return TableTrace(table=table, notes=tuple(cells.notes(small)))
 
 
-def _rows(path: Path, options: _Options) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+def _rows(path: Path, options: _Options, issues: BadRows) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """The header's cells, and (line, cells) of each row with text in it."""
     if head(path, 4) == b"PAR1":
-        return _parquet(path, read_bytes(path), options)
+        return parquet_rows(path, second=1000 / UNITS_MS[options.time_unit])
     if path.suffix.lower() in _PARQUET:
         raise one(path, "not a Parquet file (it does not begin with PAR1)")
-    return _csv(path, options.delimiter)
+    header, rows = _csv(path, options.delimiter)
+    return header, with_points(path, header, rows, options.map, issues) if options.decimal == "," else rows
 
 
 def _jobs(jobs: dict[str, _Jobs], options: _Options, issues: BadRows) -> Iterator[WorkloadJob]:
@@ -260,25 +264,6 @@ def _csv(path: Path, delimiter: str) -> tuple[list[str], Iterator[tuple[int, lis
             written = f"'delimiter={marks[0]}'" if marks[0] != "\t" else r"$'delimiter=\t'"
             raise one(path, f"{seen} (set the option delimiter: --option {written})", line=1)
     return header, rows
-
-
-def _parquet(path: Path, data: bytes, options: _Options) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The column names, and (number of the row from 1, cells as text)."""
-    frame = parquet_frame(path, data)
-    second = 1000 / UNITS_MS[options.time_unit]
-    rows = ((n, [_text(cell, second) for cell in row]) for n, row in enumerate(frame.iter_rows(), start=1))
-    return frame.columns, rows
-
-
-def _text(cell: Any, second: float) -> str:
-    """A typed cell as text of CSV. second: time units in a second."""
-    if cell is None:
-        return ""
-    if isinstance(cell, list):
-        return ";".join(_text(part, second) for part in cell)
-    if isinstance(cell, timedelta):
-        return repr(cell.total_seconds() * second)
-    return cell.isoformat() if isinstance(cell, date) else str(cell)
 
 
 def _positions(header: list[str], options: _Options, issues: BadRows) -> dict[str, int]:
@@ -432,7 +417,7 @@ class _Cells:
         try:
             return read(text, column)
         except BadRow as error:
-            self.wrong(column, str(error))
+            self.wrong(column, f"{error}{advice_on_comma(text)}")
             return other
 
     def _time(self, text: str, column: str) -> int:
