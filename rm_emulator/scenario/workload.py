@@ -29,6 +29,7 @@ from schedulers.core.resources import Resources, Vector
 if TYPE_CHECKING:
     from rm_emulator.workload.describe import Description
     from rm_emulator.workload.profiles import TpchProfiles
+    from rm_emulator.workload.sizes import Wanted
     from rm_emulator.workload.stage_table import Sampler
 
 
@@ -286,6 +287,19 @@ def slots_of(scenario: Scenario) -> int:
     """Slots that the load of the scenario's workload is measured against: its own `slots`, else the cluster's cores."""
     given: int | None = getattr(scenario.spec.workload, "slots", None)
     return given or slots(scenario, {"cpu": 1})
+
+
+def on_own_nodes(scenario: Scenario, wanted: Wanted) -> Wanted:
+    """The cluster to be sized, with the scenario's nodes unless another node is given, or they differ from each other.
+
+    Nodes of another speed than 1 leave a cluster as it is: waits are estimated at speed 1.
+    """
+    groups, resources = scenario.spec.cluster.nodes, resources_of(scenario)
+    alike = {(group.speed, resources.capacity(group.capacity)) for group in groups}
+    if wanted.node is not None or len(alike) > 1 or groups[0].speed != 1:
+        return wanted
+    node = {name: str(amount) for name, amount in groups[0].capacity.items()}
+    return msgspec.structs.replace(wanted, node=node, own=sum(group.count for group in groups))
 
 
 def _read_trace(block: TraceWorkload, path: Path) -> Built:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -135,6 +136,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     jobs: int
     tasks: int
+    began: datetime | None
+    """Date of time 0, the first arrival unless the trace counts from elsewhere; None for a trace without dates."""
     history: int
     multi_stage_jobs: int
     arrivals: ArrivalFigures
@@ -268,7 +271,7 @@ def _cov_over_time(
 ) -> pl.Series:
     tasks, least = pl.col("tasks"), pl.repeat(None, table.jobs.height, dtype=pl.Float64, eager=True)
     for feature in features:  # one after another: each takes a copy of all stages
-        rows = _similar(runs, table.past, feature).filter(pl.col("count") >= min_runs)
+        rows = _similar(runs, table.past, feature, min_runs).filter(pl.col("count") >= min_runs)
         covs = _of_all(table, rows.group_by("job").agg(cov=(pl.col("cov") * tasks).sum() / tasks.sum()))
         least = pl.select(pl.min_horizontal(least, covs)).to_series()
     return least
@@ -341,6 +344,7 @@ def describe_table(
         source=table.source,
         jobs=jobs.height,
         tasks=int(jobs["tasks"].sum()),
+        began=table.began,
         history=table.history,
         multi_stage_jobs=int((jobs["stages"] > 1).sum()),
         arrivals=_arrivals(table.jobs["submit"]),
@@ -399,17 +403,18 @@ def _cov_over_space(table: StageTable) -> pl.Series:
     return _of_all(table, found)
 
 
-def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str) -> pl.DataFrame:
+def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str, min_runs: int) -> pl.DataFrame:
     """Each stage of the jobs with a value of the feature, with the number of similar earlier runs and their variation.
 
-    Without past runs, similar runs are in earlier jobs. Moments are summed around the first run, so that equal run
-    times have a variation of exactly 0.
+    Stages without `min_runs` similar runs may be left out. Without past runs, earlier jobs have the similar ones.
+    Moments are summed around the first run, so that equal run times have a variation of exactly 0.
     """
     key = [feature, "stage"]
     rows = jobs.filter(pl.col(feature) != "").select("job", "tasks", "mean", *key)
     if past.height:
         seen = past.group_by(key).agg(count=pl.len(), cov=_COV)
         return rows.join(seen, on=key, how="left")
+    rows = rows.filter(pl.len().over(key) > min_runs)  # most names of a large trace may be there once
     first, mean = pl.col("mean").drop_nulls().first(), pl.col("mean")
     sums = {
         "count": mean.is_not_null(),
@@ -464,16 +469,16 @@ def _grouped(runs: pl.DataFrame, feature: str) -> pl.DataFrame:
     inside = pl.when(mean > 0).then((pl.col("std") / mean) ** 2).otherwise(0.0)
     return (
         runs.filter(pl.col(feature) != "", mean.is_not_null())
+        .filter(pl.len().over(feature, "stage") >= MIN_RUNS)
         .group_by(feature, "stage", maintain_order=True)
         .agg(
-            runs=pl.len(),
             cov_time=_COV,
             cov_space=inside.filter(wide).mean().sqrt(),
             pilots=(SAMPLED * tasks).round(9).ceil().clip(1).filter(wide).mean(),
             jobs=pl.col("job").filter(wide),
             work=(mean * tasks).filter(wide).sum(),
         )
-        .filter(pl.col("runs") >= MIN_RUNS, pl.col("jobs").list.len() > 0)
+        .filter(pl.col("jobs").list.len() > 0)
         .with_columns(
             needed=pl.when(pl.col("cov_time") > 0)
             .then((pl.col("cov_space") / pl.col("cov_time")) ** 2)

@@ -40,6 +40,7 @@ def lines(description: Description) -> list[str]:
     text = [
         f"{d.name}: {d.jobs:,} jobs, {d.tasks:,} tasks, {d.history:,} past jobs"
         + (f" ({d.source})" if d.source else ""),
+        *([f"time 0 is {d.began:%Y-%m-%d %H:%M:%S} UTC"] if d.began else []),
         _arrival_line(d.arrivals),
         *_summary_lines((("job size, s", d.size_s), ("job width, tasks", d.width), ("task run time, s", d.task_s))),
         "jobs (share of jobs, share of work), small below 1000 s, thin below 3 tasks:",
@@ -181,7 +182,8 @@ def _size_lines(sizes: ClusterSizes | None) -> list[str]:
         )
     text += [f"widest gang: {sizes.widest_gang:,} tasks"] if sizes.widest_gang else []
     node = ",".join(f"{name}={amount}" for name, amount in sizes.node.items())
-    why = "from the largest task and the work's proportions; --node changes it" if sizes.derived else "as given"
+    given = "as given" if sizes.own is None else f"the scenario has {sizes.own:,}; --node changes them"
+    why = "from the largest task and the work's proportions; --node changes it" if sizes.derived else given
     bound = f"90% of the jobs wait {_time(sizes.wait_s)} at most"
     enough = f"no number of nodes makes {bound}" if sizes.enough is None else f"{bound} from {sizes.enough:,} on"
     text.append(f"nodes of {node} ({why}): nothing is refused from {_nodes(sizes.least)} on; {enough}")

@@ -35,6 +35,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Resources of a node; None: derived from the largest demand."""
     nodes: int | None = None
     """A number of nodes to give the waits for, besides the usual numbers."""
+    own: int | None = None
+    """Number of the scenario's nodes, which are like `node`; None for another node, and without a scenario."""
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +76,8 @@ class ClusterSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Resources of the node that the counts below are for."""
     derived: bool
     """Whether the node was derived from the demands."""
+    own: int | None
+    """Number of the scenario's nodes; None for a node unlike the scenario's, and without a scenario."""
     least: int
     """Least number of nodes on which no task and no gang is refused."""
     enough: int | None
@@ -107,7 +111,7 @@ def size(table: StageTable, wanted: Wanted) -> ClusterSizes | None:
     found: dict[int, Waits] = {}
     enough = _enough(judged, least, wanted.wait_ms / 1000, found)
     shown = {max(least, enough // 2), enough, enough * 2} if enough else {least}
-    shown |= {wanted.nodes} if wanted.nodes else set()
+    shown |= {nodes for nodes in (wanted.nodes, wanted.own) if nodes and nodes >= least}
     for nodes in shown - found.keys():
         found[nodes] = _waits(judged, nodes)
     return ClusterSizes(
@@ -115,6 +119,7 @@ def size(table: StageTable, wanted: Wanted) -> ClusterSizes | None:
         widest_gang=widest,
         node={name: show_steps(name, steps) for name, steps in zip(table.resources, shape, strict=True) if steps},
         derived=wanted.node is None,
+        own=wanted.own,
         least=least,
         enough=enough,
         wait_s=wanted.wait_ms / 1000,

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -66,6 +67,8 @@ class StageTable(msgspec.Struct, frozen=True, kw_only=True):
     """
     past: pl.DataFrame
     """A row per stage of a past job, columns `RUNS`: no job, no tasks, a mean."""
+    began: datetime | None = None
+    """As `Workload.began`."""
 
     def runs(self) -> pl.DataFrame:
         """The stages with the features of their jobs, columns `RUNS`."""
@@ -107,6 +110,7 @@ def of(workload: Workload, sampler: Sampler | None = None) -> StageTable:
         jobs=pl.DataFrame(jobs, schema=JOBS, orient="row"),
         stages=pl.DataFrame(stages, schema=columns, orient="row"),
         past=pl.DataFrame(past, schema=RUNS, orient="row"),
+        began=workload.began,
     )
 
 

@@ -107,7 +107,9 @@ def test_mapped_columns_may_have_decimal_commas(tmp_path: Path, source: str) -> 
     mapping = {"job": "ID", "submit": "Sub", "durations": source}
     (times,) = only(tmp_path, text, map=mapping, ignore=("*",), **DECIMAL).runtimes
     assert times == Fixed(135_000 if source.endswith("min") else 2250)
-    assert "(a decimal comma is read with --option decimal=,)" in mistakes(tmp_path, text, map=mapping, delimiter=";")[0]
+    assert (
+        "(a decimal comma is read with --option decimal=,)" in mistakes(tmp_path, text, map=mapping, delimiter=";")[0]
+    )
 
 
 def test_mapped_dates_with_points_are_read_beside_decimal_commas(tmp_path: Path) -> None:

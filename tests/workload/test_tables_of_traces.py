@@ -27,7 +27,7 @@ def same(path: Path, name: str, *texts: str) -> TableTrace | None:
     assert found.notes == trace.notes
     assert_frame_equal(found.table.jobs, slow.jobs)
     assert_frame_equal(found.table.stages, slow.stages, rel_tol=1e-12)
-    facts = ("name", "source", "resources", "contents", "history")
+    facts = ("name", "source", "resources", "contents", "history", "began")
     assert [getattr(found.table, fact) for fact in facts] == [getattr(slow, fact) for fact in facts]
     return found
 
@@ -38,7 +38,7 @@ CELLS: dict[str, Any] = {
     "user": st.sampled_from(["", "ann"]),
     "queue": st.sampled_from(["", "prod"]),
     "weight": st.sampled_from(["", "1", "2"]),
-    "submit": st.sampled_from(["", "5", "7.0015", "1e3", "2024-03-01T10:00:00"]),
+    "submit": st.sampled_from(["", "5", "7.0015", "1e3", "1709287200", "2024-03-01T10:00:00"]),
     "stage": st.sampled_from(["", "", "s", "t"]),
     "parents": st.sampled_from(["", "", "", "0", "s", "s;t", "s 0"]),
     "tasks": st.sampled_from(["", "1", "2", "3", "2.0", "x"]),

@@ -214,11 +214,12 @@ def _tables(path: Path, options: _Options) -> TableTrace | None:
     if options.origin == "zero" and earliest < 0:
         return None
     first = earliest if options.origin == "first" else 0
+    began = beginning(earliest, counts_from_first=options.origin == "first")
     order = jobs.select("job").with_row_index("at")
     stages = found.stages.join(order, on="job").sort("at", "stage")
     stages = stages.with_columns(job="at").drop("at")
     wide = stages.filter(pl.col("tasks") > 1)["std"]
-    contents = _contents(positions, len(wide), wide.null_count(), dates=found.dates)
+    contents = _contents(positions, len(wide), wide.null_count(), dates=found.dates or began is not None)
     small = sum(rows for texts, rows in found.demands.items() if cells.is_small(texts))
     table = StageTable(
         name=path.name.partition(".")[0],
@@ -229,6 +230,7 @@ def _tables(path: Path, options: _Options) -> TableTrace | None:
         jobs=jobs.with_columns(pl.col("submit") - first).select(*JOBS),
         stages=stages,
         past=pl.DataFrame(schema=RUNS),
+        began=began,
     )
     return TableTrace(table=table, notes=tuple(cells.notes(small)))
 
