@@ -269,18 +269,13 @@ def cov_over_time(
 def _cov_over_time(
     table: StageTable, runs: pl.DataFrame, features: Sequence[str] = FEATURES, min_runs: int = 2
 ) -> pl.Series:
-    tasks, least = pl.col("tasks"), pl.repeat(None, table.jobs.height, dtype=pl.Float64, eager=True)
+    tasks, least = pl.col("tasks"), np.full(table.jobs.height, np.nan)
     for feature in features:  # one after another: each takes a copy of all stages
         rows = _similar(runs, table.past, feature, min_runs).filter(pl.col("count") >= min_runs)
-        covs = _of_all(table, rows.group_by("job").agg(cov=(pl.col("cov") * tasks).sum() / tasks.sum()))
-        least = pl.select(pl.min_horizontal(least, covs)).to_series()
-    return least
-
-
-def _of_all(table: StageTable, covs: pl.DataFrame) -> pl.Series:
-    """The column `cov` of some jobs for all jobs in order; null for the others."""
-    jobs = pl.select(job=pl.int_range(table.jobs.height, dtype=pl.UInt32))
-    return jobs.join(covs, on="job", how="left", maintain_order="left")["cov"]
+        covs = rows.group_by("job").agg(cov=(pl.col("cov") * tasks).sum() / tasks.sum())
+        jobs = covs["job"].to_numpy()
+        least[jobs] = np.fmin(least[jobs], covs["cov"].to_numpy())
+    return pl.Series(least, nan_to_null=True)
 
 
 def job_bins(widths: Sequence[int] | pl.Series, sizes_ms: Sequence[float] | pl.Series) -> tuple[JobBin, ...]:
@@ -400,7 +395,9 @@ def _cov_over_space(table: StageTable) -> pl.Series:
         .group_by("job")
         .agg(cov=pl.when(each.is_not_null().all()).then(each.sum() / tasks.sum()))
     )
-    return _of_all(table, found)
+    covs = np.full(table.jobs.height, np.nan)
+    covs[found["job"].to_numpy()] = found["cov"].to_numpy()
+    return pl.Series(covs, nan_to_null=True)
 
 
 def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str, min_runs: int) -> pl.DataFrame:

@@ -104,6 +104,15 @@ def test_decimal_commas_are_read_by_columns(tmp_path: Path) -> None:
     assert found.table.stages["mean"].to_list() == [2250, 2000]
 
 
+def test_the_text_of_recurring_jobs_is_held_once(tmp_path: Path) -> None:
+    rows = "".join(f"j{n},a-long-name-of-a-nightly-run,ann,{n},30\n" for n in range(1000))
+    (tmp_path / "jobs.csv").write_text("job,name,user,submit,durations\n" + rows)
+    found = formats.tabulated(tmp_path / "jobs.csv", "csv")
+    assert found is not None
+    assert found.table.jobs.estimated_size() / 1000 < 24  # bytes a job
+    assert found.table.runs().estimated_size() / 1000 < 60  # bytes a run
+
+
 @pytest.mark.parametrize(
     "text",
     [
