@@ -45,13 +45,15 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
 
 
-def wanted_cluster(wait: str, node: str | None, nodes: int | None = None) -> Wanted:
-    """The cluster to be sized, by the options of a command. Raises InvalidParameters."""
+def wanted_cluster(wait: str | None, node: str | None, nodes: int | None = None) -> Wanted:
+    """The cluster to be sized, by the options of a command; None for the usual value. Raises InvalidParameters."""
+    wanted = Wanted(node=None if node is None else parse_node(node), nodes=nodes)
+    if wait is None:
+        return wanted
     try:
-        wait_ms = parse_duration(wait)
+        return msgspec.structs.replace(wanted, wait_ms=parse_duration(wait))
     except ValueError as error:
         raise InvalidParameters(f"--wait: {error}") from None
-    return Wanted(wait_ms=wait_ms, node=None if node is None else parse_node(node), nodes=nodes)
 
 
 def write(

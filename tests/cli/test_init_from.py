@@ -146,3 +146,24 @@ def test_bad_options_are_refused(command: Command, tmp_path: Path, options: tupl
     code, _, err = command("init", "--from", str(trace), *options)
     assert code == 2
     assert said in err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--format", "csv"),
+        ("--option", "limit=1"),
+        ("--wait", "10m"),
+        ("--wait", ""),
+        ("--node", "cpu=4"),
+        ("--nodes", "3"),
+    ],
+)
+@pytest.mark.parametrize("words", [(), ("hello", "DIR")])
+def test_options_of_a_trace_are_refused_without_one(
+    command: Command, tmp_path: Path, option: tuple[str, str], words: tuple[str, ...]
+) -> None:
+    code, out, err = command("init", *(tmp_path if word == "DIR" else word for word in words), *option)
+    assert (code, out, list(tmp_path.iterdir())) == (2, "", [])
+    assert option[0] in err
+    assert "belong to --from TRACE" in err
