@@ -16,9 +16,10 @@ from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario.durations import parse_duration, show_duration
 from rm_emulator.workload import formats, stage_table, storage
 from rm_emulator.workload.contents import Contents
-from rm_emulator.workload.describe import Description, describe_table, from_profiles
+from rm_emulator.workload.describe import Description, describe_table
 from rm_emulator.workload.formats import Trace
 from rm_emulator.workload.model import Workload
+from rm_emulator.workload.profiles import from_profiles
 from rm_emulator.workload.sizes import ClusterSizes, Wanted, parse_node
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.fields import NAME

@@ -26,8 +26,8 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerTask, Workload, WorkloadJob
+from rm_emulator.workload.work import window_loads
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters, UnknownName, nearest
 from schedulers.core.model import Job, PastJob, Stage
@@ -450,9 +450,7 @@ def _order(knobs: Preset, work: Ints, slots: int, seed: int) -> tuple[Ints, Floa
         gaps = np.exp(bursty * _normal(np.maximum(draws[jobs + 1 : 2 * jobs], 2**-53)))
         gaps *= _tide(knobs, jobs, draws[3 * jobs :])[1:] * _in_storm(knobs, jobs, draws[2 * jobs : 3 * jobs])[1:]
         at = np.concatenate(([0.0], np.cumsum(gaps) / gaps.sum() if jobs > 1 else []))
-        loads = describe.window_loads(
-            _arrivals(at, total, slots, knobs.window_load), work[order].astype(np.float64), slots
-        )
+        loads = window_loads(_arrivals(at, total, slots, knobs.window_load), work[order].astype(np.float64), slots)
         p50, p90 = np.quantile(loads, (0.5, 0.9))
         far = max(
             _log_ratio(p50, knobs.window_p50),
