@@ -122,7 +122,7 @@ def test_a_trace_becomes_a_report(kind: str, command: Command, tmp_path: Path) -
         if not trace.exists():
             pytest.skip(f"needs the trace at {trace}")
     options = [part for text in texts for part in ("--option", text)]
-    # Without its own header line a table is not recognised; a real file is.
+    # A table with columns of other names is not recognised.
     options += ["--format", name] if kind == "odd-csv" else []
 
     described = command("traces", "describe", trace, "--json", *options)
