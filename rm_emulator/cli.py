@@ -84,7 +84,7 @@ Format = Annotated[
     str | None, typer.Option("--format", metavar="FORMAT", help="Of a trace (default: seen from its first bytes).")
 ]
 Wait = Annotated[
-    str, typer.Option("--wait", metavar="TIME", help="Longest wait of 90 % of the jobs on a cluster of the right size.")
+    str | None, typer.Option("--wait", metavar="TIME", help="90 % of the jobs should wait no longer (default: 10m).")
 ]
 SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Leave out, count and name rows that cannot be read.")
@@ -222,7 +222,7 @@ def init(
     format_: Format = None,
     option: Option = None,
     skip_bad_rows: SkipBadRows = False,
-    wait: Wait = "10m",
+    wait: Wait = None,
     node: NodeShape = None,
     nodes: Annotated[
         int | None, typer.Option("--nodes", metavar="N", min=1, help="Number of nodes (default: by the waits).")
@@ -248,8 +248,8 @@ def init(
         for path in made:
             typer.echo(str(path))
         return
-    if format_ or option or skip_bad_rows or node or nodes:
-        raise typer.BadParameter("--format, --option, --skip-bad-rows, --node and --nodes belong to --from TRACE")
+    if format_ or option or skip_bad_rows or wait or node or nodes:
+        raise typer.BadParameter("--format, --option, --skip-bad-rows, --wait, --node, --nodes belong to --from TRACE")
     if example is None:
         for name, about in examples.summaries():
             typer.echo(f"{name:<22} {about}")
@@ -377,7 +377,7 @@ def describe(
     slots: Annotated[
         int | None, typer.Option("--slots", min=1, help="Slots that the load is measured against.")
     ] = None,
-    wait: Wait = "10m",
+    wait: Wait = None,
     node: NodeShape = None,
     nodes: Annotated[
         int | None, typer.Option("--nodes", metavar="N", min=1, help="Estimate the waits on so many nodes, too.")

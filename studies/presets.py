@@ -16,6 +16,7 @@ import numpy as np
 from rm_emulator import api
 from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerTask, Workload, WorkloadJob
+from rm_emulator.workload.work import mean_task_ms, window_loads, work_ms
 from schedulers.core import keyed
 from schedulers.core.errors import UnknownName
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
@@ -70,8 +71,8 @@ PAPER: Final[Mapping[str, Mapping[str, tuple[float, ...]]]] = {
 def measure(workload: Workload, *, slots: int = api.SLOTS, seed: int = 1) -> Measured:
     """The paper's figures of one workload of single-stage jobs with a history."""
     submit = np.array([job.submit_ms for job in workload.jobs], dtype=np.int64)
-    work = np.array([describe.work_ms(job) for job in workload.jobs], dtype=np.float64)
-    loads = describe.window_loads(submit, work, slots)
+    work = np.array([work_ms(job) for job in workload.jobs], dtype=np.float64)
+    loads = window_loads(submit, work, slots)
     bins = describe.job_bins([job.job.width for job in workload.jobs], work.tolist())
     history = 100 * history_errors(workload)
     sampling = 100 * sampling_errors(workload, seed=seed)
@@ -97,7 +98,7 @@ def history_errors(workload: Workload, predictor: str = "three_sigma", **setting
     errors = []
     for job in workload.jobs:
         teacher.submitted(job.job, job.submit_ms)
-        said, truth = teacher.estimate(job.job.id, 0), describe.mean_task_ms(job)
+        said, truth = teacher.estimate(job.job.id, 0), mean_task_ms(job)
         if said is not None and truth and job.job.width >= describe.THIN:
             errors.append(said.task_ms / truth - 1)
         for index, ms in enumerate(_task_ms(job)):

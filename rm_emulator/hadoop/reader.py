@@ -40,12 +40,15 @@ class Hadoop:
     )
 
     class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        """Settings of the reader: sizes of containers without their own, as in SLS's sls-runner.xml."""
+        """Settings of the reader: preferred nodes; sizes of containers without their own (SLS's sls-runner.xml)."""
 
         container_mb: Annotated[int, msgspec.Meta(description="memory of a task's container, MB", ge=1)] = 1024
         container_vcores: Annotated[int, msgspec.Meta(description="number of vcores of a task's container", ge=1)] = 1
         am_mb: Annotated[int, msgspec.Meta(description="memory of an application master, MB", ge=1)] = 1024
         am_vcores: Annotated[int, msgspec.Meta(description="number of vcores of an application master", ge=1)] = 1
+        hosts: Annotated[
+            bool, msgspec.Meta(description="whether tasks prefer the nodes in `container.host`, which must exist")
+        ] = True
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
@@ -62,5 +65,6 @@ class Hadoop:
             name=file.parent.resolve().name if path.is_dir() else file.stem,
             container=(options.container_mb, options.container_vcores),
             am=(options.am_mb, options.am_vcores),
+            hosts=options.hosts,
         )
         return Trace(workload=jobs, notes=(*run.notes, *notes))

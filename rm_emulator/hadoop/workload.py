@@ -19,21 +19,22 @@ def workload(
     container: Size,
     am: Size,
     queues: Sequence[str] = (),
+    hosts: bool = True,
 ) -> tuple[Workload, tuple[str, ...]]:
     """The jobs in order of submission, and sentences on differences between SLS and the file.
 
     `container`, `am`: (MB, vcores) of tasks and application masters without their own.
-    `queues`: queue for each job; by default the queue in the file.
+    `queues`: queue for each job; by default the queue in the file. `hosts`: whether tasks prefer the file's nodes.
     """
     named = list(zip(run.jobs, queues or [job.queue for job in run.jobs], strict=True))
     # Jobs of one instant keep the order of the file: SLS gives ids by time of submission, and lets ties race.
     ordered = sorted(enumerate(named), key=lambda entry: (entry[1][0].start_ms, entry[0]))
-    entries = tuple(_entry(job, queue, container, am) for _, (job, queue) in ordered)
+    entries = tuple(_entry(job, queue, container, am, hosts=hosts) for _, (job, queue) in ordered)
     notes = tuple(_notes(run, container))
     return Workload(name=name, jobs=entries, source=SOURCE), notes
 
 
-def _entry(job: SlsJob, queue: str, container: Size, am: Size) -> WorkloadJob:
+def _entry(job: SlsJob, queue: str, container: Size, am: Size, *, hosts: bool) -> WorkloadJob:
     groups = [(type_, tasks) for type_ in ("map", "reduce") if (tasks := job.of_type(type_))]
     stages = [
         Stage(
@@ -41,7 +42,7 @@ def _entry(job: SlsJob, queue: str, container: Size, am: Size) -> WorkloadJob:
             tasks=len(tasks),
             demand=_demand(tasks[0], container),
             parents=(0,) if number else (),
-            hosts=_hosts(tasks),
+            hosts=_hosts(tasks) if hosts else (),
         )
         for number, (type_, tasks) in enumerate(groups)
     ]

@@ -26,7 +26,9 @@ from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.job_section import job_section
 from rm_emulator.results.summary import cell_dir
 from rm_emulator.results.unused import unused_settings
+from rm_emulator.workload.description import counts
 from rm_emulator.workload.recurring import Recurring
+from rm_emulator.workload.sizes import ClusterSizes
 
 #: Points of a sweep that have a page of their own: each takes half a second and 2 MB.
 OF_POINTS: Final = 24
@@ -74,7 +76,7 @@ def render(out_dir: Path) -> str:
     else:
         shared = _shared(out_dir, summary, cells)
     return environment.get_template("report.html.jinja").render(
-        **{"queues": [], "began": cells.date(0), **shared},
+        **{"queues": [], "began": cells.date(0), "workload": None, **shared},
         headline=headline.of(summary),
         unused=unused_settings(spec),
         facts=_facts(summary, cells),
@@ -213,7 +215,10 @@ def _workload(out_dir: Path) -> dict[str, Any] | None:
     judged = described.get("recurring")  # absent in folders of earlier versions
     history = msgspec.convert(judged, Recurring).sentence() if judged and judged["of"] else ""
     cov = [(name, row) for name, row in rows if row]
-    return {"verdict": described.get("verdict"), "history": history[:1].upper() + history[1:], "cov": cov}
+    sized = described.get("sizes")  # absent, too
+    sizes = counts(msgspec.convert(sized, ClusterSizes), " (an estimate)") if sized else ""
+    texts = {"history": history, "sizes": sizes}
+    return {"verdict": described.get("verdict"), "cov": cov, **{k: v[:1].upper() + v[1:] for k, v in texts.items()}}
 
 
 def _text(path: Path) -> str | None:

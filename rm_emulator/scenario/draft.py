@@ -16,9 +16,10 @@ from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario.durations import parse_duration, show_duration
 from rm_emulator.workload import formats, stage_table, storage
 from rm_emulator.workload.contents import Contents
-from rm_emulator.workload.describe import Description, describe_table, from_profiles
+from rm_emulator.workload.describe import Description, describe_table
 from rm_emulator.workload.formats import Trace
 from rm_emulator.workload.model import Workload
+from rm_emulator.workload.profiles import from_profiles
 from rm_emulator.workload.sizes import ClusterSizes, Wanted, parse_node
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.fields import NAME
@@ -45,13 +46,15 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
 
 
-def wanted_cluster(wait: str, node: str | None, nodes: int | None = None) -> Wanted:
-    """The cluster to be sized, by the options of a command. Raises InvalidParameters."""
+def wanted_cluster(wait: str | None, node: str | None, nodes: int | None = None) -> Wanted:
+    """The cluster to be sized, by the options of a command; None for the usual value. Raises InvalidParameters."""
+    wanted = Wanted(node=None if node is None else parse_node(node), nodes=nodes)
+    if wait is None:
+        return wanted
     try:
-        wait_ms = parse_duration(wait)
+        return msgspec.structs.replace(wanted, wait_ms=parse_duration(wait))
     except ValueError as error:
         raise InvalidParameters(f"--wait: {error}") from None
-    return Wanted(wait_ms=wait_ms, node=None if node is None else parse_node(node), nodes=nodes)
 
 
 def write(
@@ -73,7 +76,7 @@ def write(
     targets = [folder / f"{name}.yaml", folder / f"{name}-nodes.yaml"]
     if taken := [target for target in targets if target.exists()]:
         raise InvalidInput([Issue(str(t), "is there already: remove it, or choose another DIR") for t in taken])
-    source, workload = _shortened(source, trace.workload)
+    source, workload = _shortened(_anywhere(source, trace.workload), trace.workload)
     wanted = wanted or Wanted()
     sampler = from_profiles(trace.profiles) if trace.profiles else None
     table = stage_table.of(workload, sampler)
@@ -102,6 +105,16 @@ def _name(path: Path) -> str:
     """The name of the scenario: that of the file, in letters that a name may have."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().name.partition(".")[0]).strip("-._")[:70]
     return name if re.match(NAME, name) else "trace"
+
+
+def _anywhere(source: _Source, workload: Workload) -> _Source:
+    """The trace without the nodes that its tasks prefer: the scenario's cluster has others."""
+    if not any(stage.hosts for entry in workload.jobs for stage in entry.job.stages):
+        return source
+    if source.format == "internal" or not formats.has_setting(source.format, "hosts"):
+        said = "tasks prefer nodes of their own cluster, which a drafted one lacks"
+        raise InvalidInput([Issue(str(source.path), f"{said}: convert the trace with --option hosts=false")])
+    return msgspec.structs.replace(source, options=source.options | {"hosts": False})
 
 
 def _shortened(source: _Source, workload: Workload) -> tuple[_Source, Workload]:
@@ -215,6 +228,8 @@ class _Draft:
                 f"    # The first {len(self._workload.jobs):,} of {len(self._whole.jobs):,} jobs, so that a run takes "
                 "minutes; without limit, all."
             )
+        if source.options.get("hosts") is False:
+            lines.append("    # Nodes that tasks prefer are left out: they are not those of this cluster.")
         return [*lines, f"    options: {msgspec.json.encode(source.options).decode()}"]
 
     def _policies(self) -> list[str]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rm_emulator.workload.describe import Description
     from rm_emulator.workload.profiles import TpchProfiles
     from rm_emulator.workload.sizes import Wanted
-    from rm_emulator.workload.stage_table import Sampler
+    from rm_emulator.workload.work import Sampler
 
 
 #: A preset makes about 26 tasks per job and 150 slots.
@@ -228,7 +228,7 @@ def offered(scenario: Scenario, built: Built) -> tuple[float | None, str | None]
     The load is the largest over the resources; a workload with `slots` of its own has its load over these slots, and no
     scarcest resource.
     """
-    from rm_emulator.workload.describe import offered_load
+    from rm_emulator.workload.work import offered_load
 
     slots, resource = measured_slots(scenario, built)
     return offered_load(built.workload, slots, sampler(built)), resource
@@ -240,7 +240,7 @@ def launches(scenario: Scenario, built: Built) -> float | None:
     By the profile's usual delays and the mean start-up time, of the scarcest resource (`offered`), at node speed 1.
     """
     from rm_emulator.engine.profile import profiles
-    from rm_emulator.workload.describe import mean_task
+    from rm_emulator.workload.work import mean_task
 
     config = engine_config(scenario, resources_of(scenario, built.workload.resources))
     usual = profiles.entry(config.profile).cls.usual_launch_ms(config)
@@ -254,7 +254,7 @@ def measured_slots(scenario: Scenario, built: Built) -> tuple[float, str | None]
 
     And the scarcest resource, None with slots of the workload's own or unknown run times.
     """
-    from rm_emulator.workload.describe import slots_for
+    from rm_emulator.workload.work import slots_for
 
     block, cores = scenario.spec.workload, slots_of(scenario)
     if getattr(block, "slots", None) is not None:
@@ -270,17 +270,29 @@ def measured_slots(scenario: Scenario, built: Built) -> tuple[float, str | None]
 
 def sampler(built: Built) -> Sampler | None:
     """Run times of the measured waves of a workload, for figures about its work as a whole."""
-    from rm_emulator.workload.describe import from_profiles
+    from rm_emulator.workload.profiles import from_profiles
 
     return None if built.profiles is None else from_profiles(built.profiles)
 
 
 def description(scenario: Scenario, built: Built) -> Description:
-    """Figures of the workload on the cluster (`rm-emulator traces describe`)."""
+    """Figures of the workload on the cluster (`rm-emulator traces describe`), and sizes of a cluster of its nodes."""
     from rm_emulator.workload.describe import describe
+    from rm_emulator.workload.sizes import Wanted
 
-    slots = max(1, round(measured_slots(scenario, built)[0]))
-    return describe(built.workload, slots, sampler=sampler(built), notes=built.notes)
+    slots, wanted = max(1, round(measured_slots(scenario, built)[0])), Wanted(node=_shape(scenario, built))
+    try:
+        return describe(built.workload, slots, sampler=sampler(built), notes=built.notes, wanted=wanted)
+    except InvalidParameters:  # a task larger than a node
+        return describe(built.workload, slots, sampler=sampler(built), notes=built.notes)
+
+
+def _shape(scenario: Scenario, built: Built) -> dict[str, str] | None:
+    """Resources of a node, as far as tasks may ask for them; None for unlike nodes, and for speeds other than 1."""
+    first, *others = scenario.spec.cluster.nodes
+    if first.speed != 1 or any((group.capacity, group.speed) != (first.capacity, 1) for group in others):
+        return None
+    return {name: str(amount) for name, amount in first.capacity.items() if name in built.workload.resources}
 
 
 def slots_of(scenario: Scenario) -> int:

@@ -8,32 +8,23 @@ the tasks inside a job, after sampling 3 % of the tasks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from rm_emulator.workload import recurring, sizes, stage_table
 from rm_emulator.workload.contents import Contents
-from rm_emulator.workload.model import RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.model import Workload
 from rm_emulator.workload.quantiles import Quantiles, summary
 from rm_emulator.workload.recurring import Recurring
 from rm_emulator.workload.sizes import ClusterSizes, Wanted
-from rm_emulator.workload.stage_table import FEATURES, Sampler, StageMoments, StageTable, stage_times
-from schedulers.core.model import Job, Stage
+from rm_emulator.workload.stage_table import FEATURES, StageTable
+from rm_emulator.workload.work import Sampler, window_loads
 
-if TYPE_CHECKING:
-    from rm_emulator.workload.profiles import TpchProfiles
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-WINDOW_MS: Final = 1_000_000
-STEP_MS: Final = 100_000
 SMALL_MS: Final = 1_000_000
 THIN: Final = 3
 SAMPLED: Final = 0.03
@@ -167,80 +158,6 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of the trace, and the assumption for each lacking fact; None where nobody knows."""
 
 
-def mean_task_ms(job: WorkloadJob, stage: int = 0, sampler: Sampler | None = None) -> float | None:
-    """True mean run time of a task of a stage, ms at node speed 1; None for a mean known to a profile alone."""
-    times = stage_times(job, stage, sampler)
-    return times.mean if times else None
-
-
-def work_ms(job: WorkloadJob, sampler: Sampler | None = None) -> float | None:
-    """True run time of all tasks of a job together, ms at node speed 1; None for run times known to a profile alone."""
-    works = []
-    for stage in range(len(job.job.stages)):
-        if (times := stage_times(job, stage, sampler)) is None:
-            return None
-        works.append(times.mean * times.tasks)
-    return math.fsum(works)
-
-
-def slots_for(
-    workload: Workload, capacity: Mapping[str, float], sampler: Sampler | None = None
-) -> tuple[float, str] | None:
-    """Number of average tasks (weighted by run time) that fit at once, and the resource that allows no more.
-
-    `capacity`: of the whole cluster by resource, in steps; a node of speed 2 counts twice. None for unknown run times,
-    no asks, or asks for an absent resource.
-    """
-    areas, total = dict.fromkeys(workload.resources, 0.0), 0.0
-    for stage, times in _all_stages(workload, sampler):
-        if times is None:
-            return None
-        total += times.mean * times.tasks
-        for name, wanted in zip(workload.resources, stage.demand, strict=True):
-            areas[name] += times.mean * times.tasks * wanted
-    held = [(capacity.get(name, 0.0) * total / area, name) for name, area in areas.items() if area]
-    least = min(held, default=(0.0, ""))
-    return least if least[0] > 0 else None
-
-
-def mean_task(workload: Workload, resource: str | None, sampler: Sampler | None = None) -> float | None:
-    """Mean run time of a task, ms, weighted by the asks for `resource`; None for unknown run times."""
-    place = None if resource is None else list(workload.resources).index(resource)
-    total = weight = 0.0
-    for stage, times in _all_stages(workload, sampler):
-        if times is None:
-            return None
-        each = times.tasks * (1 if place is None else stage.demand[place])
-        total, weight = total + each * times.mean, weight + each
-    return total / weight if weight else None
-
-
-def offered_load(workload: Workload, slots: float, sampler: Sampler | None = None) -> float | None:
-    """All work over slots x arrival span (last minus first arrival); None for a span of 0 or unknown run times."""
-    works = [work_ms(job, sampler) for job in workload.jobs]
-    if not works or None in works:
-        return None
-    span = workload.jobs[-1].submit_ms - workload.jobs[0].submit_ms
-    return math.fsum(w for w in works if w is not None) / (slots * span) if span > 0 else None
-
-
-def window_loads(
-    submit_ms: Ints, work: Floats, slots: float, *, window_ms: int = WINDOW_MS, step_ms: int = STEP_MS
-) -> Floats:
-    """Load of every window [t, t + window) from the first arrival on, slid by `step_ms` (paper, Table 5).
-
-    submit_ms: arrivals in ascending order, shape (jobs,). work: ms of run time each brings, same shape.
-    The last window ends with the last arrival; a workload shorter than a window is a single window.
-    """
-    first, last = int(submit_ms[0]), int(submit_ms[-1])
-    starts = np.arange(first, max(last - window_ms, first) + 1, step_ms, dtype=np.int64)
-    sums = np.concatenate(([0.0], np.cumsum(work)))
-    upto = np.searchsorted(submit_ms, starts + window_ms, side="left")
-    since = np.searchsorted(submit_ms, starts, side="left")
-    loads: Floats = (sums[upto] - sums[since]) / (slots * window_ms)
-    return loads
-
-
 def cov_over_space(workload: Workload, sampler: Sampler | None = None) -> list[float | None]:
     """Per job, s1 / (mean x sqrt(0.03 n)) with the population deviation s1; None for a single task or unknown times.
 
@@ -362,18 +279,6 @@ def describe_table(
     )
 
 
-def from_profiles(profiles: TpchProfiles, executors: int = 50) -> Sampler:
-    """Run times of measured stages: all durations at `executors` executors, of every wave alike."""
-
-    def sample(job: Job, stage: int, times: RunTimes) -> list[float] | None:
-        if not isinstance(times, Waves):
-            return None
-        pooled = profiles.pooled(times.profile, times.stage, executors)
-        return [float(ms) * times.scale for ms in pooled]
-
-    return sample
-
-
 def _per_job(table: StageTable) -> pl.DataFrame:
     """Per job, in order: submit, tasks, width, number of stages, work (ms), and whether all run times are known."""
     tasks, mean = pl.col("tasks"), pl.col("mean")
@@ -424,13 +329,6 @@ def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str, min_runs: int
     deviation = (pl.col("squares") / pl.col("count") - off**2).clip(0.0).sqrt()
     average = pl.col("first") + off
     return rows.with_columns(cov=pl.when(average > 0).then(deviation / average).otherwise(0.0))
-
-
-def _all_stages(workload: Workload, sampler: Sampler | None) -> Iterator[tuple[Stage, StageMoments | None]]:
-    """Every stage of the workload's jobs; None where only a profile knows its run times."""
-    for job in workload.jobs:
-        for index, stage in enumerate(job.job.stages):
-            yield stage, stage_times(job, index, sampler)
 
 
 def _arrivals(submit: pl.Series) -> ArrivalFigures:

@@ -21,9 +21,9 @@ from rm_emulator.workload.describe import (
     Load,
     describe,
     describe_table,
-    from_profiles,
 )
 from rm_emulator.workload.model import Workload
+from rm_emulator.workload.profiles import from_profiles
 from rm_emulator.workload.quantiles import Quantiles
 from rm_emulator.workload.sizes import MOST_JOBS, ClusterSizes, Wanted
 
@@ -181,12 +181,9 @@ def _size_lines(sizes: ClusterSizes | None) -> list[str]:
             f"arrivals: {', '.join(loads)}; in all {_number(d.total_hours)}{unit} x h"
         )
     text += [f"widest gang: {sizes.widest_gang:,} tasks"] if sizes.widest_gang else []
-    node = ",".join(f"{name}={amount}" for name, amount in sizes.node.items())
     given = "as given" if sizes.own is None else f"the scenario has {sizes.own:,}; --node changes them"
     why = "from the largest task and the work's proportions; --node changes it" if sizes.derived else given
-    bound = f"90% of the jobs wait {_time(sizes.wait_s)} at most"
-    enough = f"no number of nodes makes {bound}" if sizes.enough is None else f"{bound} from {sizes.enough:,} on"
-    text.append(f"nodes of {node} ({why}): nothing is refused from {_nodes(sizes.least)} on; {enough}")
+    text.append(counts(sizes, f" ({why})"))
     text += [
         f"  on {_nodes(row.nodes)}: a job waits {_time(row.p50_s)} (P50), {_time(row.p90_s)} (P90)"
         for row in sizes.waits
@@ -196,6 +193,17 @@ def _size_lines(sizes: ClusterSizes | None) -> list[str]:
         f"  waits are estimated for {busiest}, first come, first served; `init --from` writes a scenario to run"
     )
     return text
+
+
+def counts(sizes: ClusterSizes, why: str = "") -> str:
+    """Numbers of nodes of a cluster as a sentence: on which nothing is refused, and on which few jobs wait long.
+
+    why: where the node comes from, to stand behind its resources.
+    """
+    node = ",".join(f"{name}={amount}" for name, amount in sizes.node.items())
+    bound = f"90% of the jobs wait {_time(sizes.wait_s)} at most"
+    enough = f"no number of nodes makes {bound}" if sizes.enough is None else f"{bound} from {sizes.enough:,} on"
+    return f"nodes of {node}{why}: nothing is refused from {_nodes(sizes.least)} on; {enough}"
 
 
 def _nodes(count: int) -> str:

@@ -12,9 +12,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerNode, PerTask, RunTimes, Workload, WorkloadJob
-from rm_emulator.workload.stage_table import Sampler
+from rm_emulator.workload.work import Sampler, mean_task_ms, offered_load
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, PastJob
@@ -54,7 +53,7 @@ def extract(
     _check(jobs, slots, trace_slots, load)
     if not workload.jobs:
         raise InvalidParameters(f"workload '{workload.name}' has no jobs to extract from")
-    wanted = load if load is not None else describe.offered_load(workload, trace_slots or slots, sampler)
+    wanted = load if load is not None else offered_load(workload, trace_slots or slots, sampler)
     cut = (workload.jobs[0].submit_ms + workload.jobs[-1].submit_ms + 1) // 2
     narrow = [job for job in workload.jobs if drop_wider_than is None or job.job.width <= drop_wider_than]
     first = [job for job in narrow if job.submit_ms < cut]
@@ -86,7 +85,7 @@ def at_load(
     start, span = jobs[0].submit_ms, jobs[-1].submit_ms - jobs[0].submit_ms
     stretch = 1.0
     if load is not None and span > 0:
-        offered = describe.offered_load(Workload(name="", jobs=tuple(jobs)), slots, sampler)
+        offered = offered_load(Workload(name="", jobs=tuple(jobs)), slots, sampler)
         if offered is None:
             raise InvalidParameters("the load cannot be set: some run times are in a profile that is not here")
         stretch = offered / load
@@ -156,7 +155,7 @@ def _history(
 def _past_job(job: WorkloadJob, cut: int, sampler: Sampler | None) -> PastJob:
     stages = []
     for index, stage in enumerate(job.job.stages):
-        mean = describe.mean_task_ms(job, index, sampler)
+        mean = mean_task_ms(job, index, sampler)
         if mean is None:
             raise InvalidParameters(f"job '{job.job.id}' cannot be history: its run times are in a profile not given")
         stages.append((stage.tasks, mean))

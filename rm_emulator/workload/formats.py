@@ -18,6 +18,7 @@ The command line's `traces` and `convert` follow from the registration.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -83,6 +84,9 @@ class TraceFormat(Protocol):
     # these bytes, looks like one of its own. Without it, the format is never guessed.
 
 
+#: Between the entries `OURS=YOURS` of a mapping; other commas belong to a value.
+PAIRS: Final = re.compile(r",(?=\s*[A-Za-z][\w:./-]*\s*=)")
+
 FORMATS: Final[Registry[TraceFormat]] = Registry(
     "trace format", "rm_emulator.workload.readers", "rm_emulator.hadoop.reader"
 )
@@ -121,7 +125,8 @@ def contents_of(name: str) -> Contents | None:
 def options_from_text(name: str, settings: Iterable[str]) -> dict[str, Any]:
     """`["cov=0.2", "limit=100"]` from a command line as checked values of the format's settings.
 
-    Lists are comma-separated. Raises UnknownName, and InvalidParameters with the name of the setting and the value.
+    Lists and mappings (`map=job=JobID,submit=At`) are comma-separated. Raises UnknownName, and InvalidParameters with
+    the name of the setting and the value.
     """
     entry = FORMATS.entry(name)
     fields = {field.encode_name: field for field in msgspec.structs.fields(entry.params)}
@@ -171,10 +176,12 @@ def unknown_setting(name: str, key: str, known: list[str]) -> str:
 
 
 def _from_text(name: str, field: msgspec.structs.FieldInfo, text: str) -> Any:
-    """The value as text, or as a comma-separated list where the text does not fit the setting's type."""
+    """The value as text, or as a comma-separated list or mapping where the text does not fit the setting's type."""
     parts = [part.strip() for part in text.split(",")]
+    pairs = [pair.partition("=") for pair in PAIRS.split(text)]
+    mapping = {key.strip(): value.strip() for key, equals, value in pairs if equals}
     wrong = ""
-    for candidate in (text, parts):
+    for candidate in (text, parts, *([mapping] if len(mapping) == len(pairs) else ())):
         try:
             return msgspec.convert(candidate, field.type, strict=False)
         except msgspec.ValidationError as error:

@@ -18,6 +18,7 @@ import yaml
 
 from rm_emulator.files import load_yaml
 from rm_emulator.issues import Issues
+from rm_emulator.workload.formats import PAIRS
 from rm_emulator.workload.records import clock, number, plain, shown
 from rm_emulator.workload.tables import BadRow, BadRows, decoded, one, read_bytes
 from schedulers.core.errors import InvalidParameters, nearest
@@ -25,7 +26,6 @@ from schedulers.core.errors import InvalidParameters, nearest
 UNITS_MS: Final = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
 #: From so large a number on, a time is in this unit: seconds reach it in the year 5138.
 _EPOCHS: Final = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"))
-_PAIRS: Final = re.compile(r",(?=\s*[A-Za-z][\w:./-]*\s*=)")
 _DATES: Final = (
     *("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d %H:%M:%S %z", "%Y-%m-%d %H:%M:%S %Z"),
     *("%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y"),
@@ -103,7 +103,7 @@ def mapping_of(texts: Sequence[str], path: Path | None, columns: Sequence[str] =
             path, "is there already (the mapping is written there)" if path.exists() else "there is no such folder"
         )
     mapping: dict[str, str] = {}
-    for text in itertools.chain.from_iterable(map(_PAIRS.split, texts)):
+    for text in itertools.chain.from_iterable(map(PAIRS.split, texts)):
         ours, equals, yours = text.partition("=")
         if not equals or not ours.strip() or not yours.strip():
             raise InvalidParameters(f"'{text}' is not a mapping (write OURS=YOURS, such as submit=SubmitTime)")

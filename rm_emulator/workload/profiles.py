@@ -18,9 +18,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rm_emulator.workload.model import Waves
+from rm_emulator.workload.model import RunTimes, Waves
 from rm_emulator.workload.waves import StageWaves, filled, mean_of, without_fresh
+from rm_emulator.workload.work import Sampler
 from schedulers.core.errors import UnknownName
+from schedulers.core.model import Job
 
 #: Where the summary keeps the durations' quantiles; dense at the tails, which carry much of the mean.
 QUANTILES: Final = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
@@ -221,3 +223,15 @@ def builtin_profiles() -> TpchProfiles:
     """The summary in the package, read once a process."""
     data = resources.files("rm_emulator.workload").joinpath("data", BUILTIN).read_bytes()
     return TpchProfiles.from_bytes(data)
+
+
+def from_profiles(profiles: TpchProfiles, executors: int = 50) -> Sampler:
+    """Run times of measured stages: all durations at `executors` executors, of every wave alike."""
+
+    def sample(job: Job, stage: int, times: RunTimes) -> list[float] | None:
+        if not isinstance(times, Waves):
+            return None
+        pooled = profiles.pooled(times.profile, times.stage, executors)
+        return [float(ms) * times.scale for ms in pooled]
+
+    return sample

@@ -6,20 +6,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 import polars as pl
 
 from rm_emulator.workload.contents import Contents
-from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Workload, WorkloadJob
-from schedulers.core.model import Job, PastJob
-
-#: Gives the run times (ms) of the tasks of a stage for models without run times, such as `Waves`.
-Sampler = Callable[[Job, int, RunTimes], Sequence[float] | None]
+from rm_emulator.workload.model import Drawn, Fixed, Workload, WorkloadJob
+from rm_emulator.workload.work import Sampler, StageMoments, stage_times
+from schedulers.core.model import PastJob
 
 FEATURES: Final = ("name", "user", "app", "resources", "day", "hour")
 DAY_MS: Final = 86_400_000
@@ -37,15 +34,6 @@ STAGES: Final[dict[str, Any]] = {
 }
 #: Columns of a run of a stage: the stage with the features of its job. A past run has no job.
 RUNS: Final[dict[str, Any]] = {**STAGES, **dict.fromkeys(FEATURES, pl.Categorical)}
-
-
-class StageMoments(msgspec.Struct, frozen=True):
-    """Number of tasks of a stage, mean and population standard deviation (ms) of their run times."""
-
-    tasks: int
-    mean: float
-    std: float | None
-    """None where a single run time stands for several tasks."""
 
 
 class StageTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,25 +110,6 @@ def measured(entry: WorkloadJob, workload: Workload, sampler: Sampler | None) ->
         if found and single and stage.tasks > 1 and isinstance(times, Fixed | Drawn):
             found = msgspec.structs.replace(found, std=None)
         yield found
-
-
-def stage_times(job: WorkloadJob, stage: int, sampler: Sampler | None) -> StageMoments | None:
-    """Run times of a stage by its model; None for a mean known to a profile alone."""
-    times, tasks = job.runtimes[stage], job.job.stages[stage].tasks
-    if isinstance(times, Fixed):
-        return StageMoments(tasks, float(times.ms), 0.0)
-    if isinstance(times, Drawn):
-        cov = 1.0 if times.kind == "exponential" else times.cov
-        return StageMoments(tasks, times.mean_ms, times.mean_ms * cov)
-    drawn: Sequence[float] | None
-    if isinstance(times, PerNode):
-        drawn = [sum(row) / len(row) for row in times.ms]
-    else:
-        drawn = times.ms if isinstance(times, PerTask) else sampler(job.job, stage, times) if sampler else None
-    if not drawn:
-        return None
-    values = np.asarray(drawn, dtype=np.float64)
-    return StageMoments(tasks, float(values.mean()), float(values.std()))
 
 
 def _past_features(job: PastJob) -> tuple[str, ...]:

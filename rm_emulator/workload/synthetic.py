@@ -26,8 +26,9 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from rm_emulator.workload import describe
+from rm_emulator.workload import normal
 from rm_emulator.workload.model import PerTask, Workload, WorkloadJob
+from rm_emulator.workload.work import window_loads
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters, UnknownName, nearest
 from schedulers.core.model import Job, PastJob, Stage
@@ -333,7 +334,7 @@ def _names(knobs: Preset, jobs: int, slots: int, seed: int) -> _Names:
     gang = ~thin & (kind < knobs.single + knobs.pair + knobs.gang)
     wide = ~thin & ~gang
     width = np.where(kind < knobs.single, 1, np.where(thin, 2, knobs.gang_width))
-    drawn = np.rint(knobs.wide_width * np.exp(knobs.wide_width_sigma * _normal(_spread(seed, "width", runs))))
+    drawn = np.rint(knobs.wide_width * np.exp(knobs.wide_width_sigma * normal.quantiles(_spread(seed, "width", runs))))
     width = np.where(wide, np.clip(drawn, knobs.wide_width_min, knobs.wide_width_max), width).astype(np.int64)
     task_s, space_cov = np.ones(len(runs)), np.zeros(len(runs))
     for label, inside, median, sigma, cov, cov_sigma in (
@@ -341,8 +342,8 @@ def _names(knobs: Preset, jobs: int, slots: int, seed: int) -> _Names:
         ("gang", gang, knobs.gang_task_s, knobs.gang_task_sigma, knobs.even_cov, knobs.even_cov_sigma),
         ("wide", wide, knobs.wide_task_s, knobs.wide_task_sigma, knobs.wide_cov, knobs.wide_cov_sigma),
     ):
-        task_s[inside] = median * np.exp(sigma * _normal(_spread(seed, f"task {label}", runs[inside])))
-        space_cov[inside] = cov * np.exp(cov_sigma * _normal(_spread(seed, f"space {label}", runs[inside])))
+        task_s[inside] = median * np.exp(sigma * normal.quantiles(_spread(seed, f"task {label}", runs[inside])))
+        space_cov[inside] = cov * np.exp(cov_sigma * normal.quantiles(_spread(seed, f"space {label}", runs[inside])))
     task_ms = 1000.0 * np.minimum(task_s, knobs.task_max_s)
     drifted_ms = task_ms * np.exp(_drift(knobs, _spread(seed, "drift", runs)))
     past_ms = np.minimum(drifted_ms, np.maximum(task_ms, 1000.0 * knobs.drift_max_s))
@@ -355,7 +356,7 @@ def _names(knobs: Preset, jobs: int, slots: int, seed: int) -> _Names:
         tasks=np.where(width == 1, 1, np.maximum(1, (2 * width * slots + SLOTS) // (2 * SLOTS))),
         task_ms=task_ms,
         past_ms=past_ms,
-        time_cov=knobs.time_cov_p50 * np.exp(sigma * _normal(_spread(seed, "time", runs))),
+        time_cov=knobs.time_cov_p50 * np.exp(sigma * normal.quantiles(_spread(seed, "time", runs))),
         space_cov=np.minimum(space_cov, knobs.cov_max),
         new=_spread(seed, "new", runs) < knobs.new_names,
         app=app,
@@ -398,7 +399,7 @@ def _history(knobs: Preset, names: _Names, seed: int) -> tuple[Floats, Floats]:
     the others summing to S and their squares to Q, y solves n (Q + m y^2) = (1 + CoV^2) (S + m y)^2.
     """
     count, runs = len(names.runs), knobs.past_runs
-    noise = _normal(_draw(seed, "past jitter", count * runs)).reshape(count, runs)
+    noise = normal.quantiles(_draw(seed, "past jitter", count * runs)).reshape(count, runs)
     factor = np.exp(knobs.jitter * noise - knobs.jitter**2 / 2)
     long = max(1, round(knobs.outliers * runs)) if knobs.outliers > 0 else 0
     longer = np.ones(count)
@@ -421,12 +422,12 @@ def _runs(knobs: Preset, names: _Names, longer: Floats, seed: int) -> tuple[Ints
     """Name of each run, shape (jobs,), and the run time (ms) of each of its tasks."""
     of = np.repeat(np.arange(len(names.runs)), names.runs)
     each = np.ones(len(of), dtype=np.int64)
-    usual = np.exp(knobs.jitter * _normal(_spread(seed, "jitter", each)) - knobs.jitter**2 / 2)
+    usual = np.exp(knobs.jitter * normal.quantiles(_spread(seed, "jitter", each)) - knobs.jitter**2 / 2)
     factor = np.where(_spread(seed, "outliers", each) < knobs.outliers, longer[of], usual)
     mean_ms = np.minimum(names.task_ms[of] * factor, 1000.0 * knobs.task_max_s)
     tasks = names.tasks[of]
     first = np.cumsum(tasks) - tasks
-    noise = _normal(_draw(seed, "task noise", int(tasks.sum())))
+    noise = normal.quantiles(_draw(seed, "task noise", int(tasks.sum())))
     speed = np.where(_draw(seed, "task speed", len(noise)) < 0.5, -1.0, 1.0)
     mixed = math.sqrt(knobs.two_speeds) * speed + math.sqrt(1 - knobs.two_speeds) * noise
     shape = np.exp(np.repeat(np.sqrt(np.log1p(np.square(names.space_cov[of]))), tasks) * mixed)
@@ -447,12 +448,10 @@ def _order(knobs: Preset, work: Ints, slots: int, seed: int) -> tuple[Ints, Floa
         draws = keyed.generator(seed, "synthetic arrivals", trial).random(4 * jobs)
         order = np.argsort(draws[:jobs], kind="stable")
         bursty = knobs.burstiness * (0.7 + 0.6 * draws[jobs])
-        gaps = np.exp(bursty * _normal(np.maximum(draws[jobs + 1 : 2 * jobs], 2**-53)))
+        gaps = np.exp(bursty * normal.quantiles(np.maximum(draws[jobs + 1 : 2 * jobs], 2**-53)))
         gaps *= _tide(knobs, jobs, draws[3 * jobs :])[1:] * _in_storm(knobs, jobs, draws[2 * jobs : 3 * jobs])[1:]
         at = np.concatenate(([0.0], np.cumsum(gaps) / gaps.sum() if jobs > 1 else []))
-        loads = describe.window_loads(
-            _arrivals(at, total, slots, knobs.window_load), work[order].astype(np.float64), slots
-        )
+        loads = window_loads(_arrivals(at, total, slots, knobs.window_load), work[order].astype(np.float64), slots)
         p50, p90 = np.quantile(loads, (0.5, 0.9))
         far = max(
             _log_ratio(p50, knobs.window_p50),
@@ -469,7 +468,7 @@ def _order(knobs: Preset, work: Ints, slots: int, seed: int) -> tuple[Ints, Floa
 
 def _tide(knobs: Preset, jobs: int, draws: Floats) -> Floats:
     """Factor on the gap before each job, the same for `tide_jobs` jobs: the load comes and goes."""
-    level = np.exp(knobs.tide * _normal(np.maximum(draws, 2**-53)))
+    level = np.exp(knobs.tide * normal.quantiles(np.maximum(draws, 2**-53)))
     factor: Floats = level[(np.arange(jobs) / knobs.tide_jobs).astype(np.int64)]
     return factor
 
@@ -542,14 +541,6 @@ def _spread(seed: int, purpose: str, weights: Ints) -> Floats:
     quantile = np.empty(len(weights))
     quantile[order] = (ahead - weights[order] * draws[len(weights) :]) / max(1, int(weights.sum()))
     return np.clip(quantile, 1e-9, 1 - 1e-9)
-
-
-def _normal(quantiles: Floats) -> Floats:
-    """Values of the standard normal distribution at quantiles."""
-    from scipy.special import ndtri  # whoever asks for presets alone, as the schema does, needs no SciPy
-
-    values: Floats = ndtri(quantiles)
-    return values
 
 
 def _draw(seed: int, purpose: str, count: int) -> Floats:

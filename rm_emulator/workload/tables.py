@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from rm_emulator.issues import Issue, Issues, TraceError, did_you_mean
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: The most that is read of one file, unpacked. A packed file may also hold a table that no memory can.
 MAX_BYTES: Final = 4 * 2**30
@@ -268,6 +270,8 @@ def _not_utf8(path: Path, data: bytes, error: UnicodeDecodeError, line: int) -> 
 
 def parquet_frame(path: Path, data: bytes) -> pl.DataFrame:
     """The table of a Parquet file. Raises TraceError for a truncated or damaged file."""
+    import polars as pl
+
     try:
         rows = pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item()
         if rows > MAX_ROWS:
@@ -318,6 +322,8 @@ def fixed_table(path: Path, columns: tuple[Column, ...], bad: BadRows) -> pl.Dat
     Returns the typed columns and `line`, the 1-based line of each row. Lines with another number of columns and
     cells that are no numbers make bad rows. Raises TraceError for bad rows, unless bad rows are left out.
     """
+    import polars as pl
+
     names = [column.name for column in columns]
     data = read_bytes(path).replace(b"\r\n", b"\n").rstrip(b"\n")
     skip = 1 if names[0].encode() in data.partition(b"\n")[0] else 0
@@ -354,6 +360,8 @@ def _of_width(path: Path, data: bytes, names: list[str], skip: int, bad: BadRows
 
 def _text_columns(path: Path, data: bytes, names: list[str], whole: NDArray[np.int64]) -> pl.DataFrame:
     """The cells of the lines `whole` as text; an empty cell is null."""
+    import polars as pl
+
     decoded(path, data)
     data = data.removeprefix(b"\xef\xbb\xbf")
     skip = int(whole[0]) - 1
@@ -369,6 +377,8 @@ def _text_columns(path: Path, data: bytes, names: list[str], whole: NDArray[np.i
 
 def _typed(path: Path, frame: pl.DataFrame, field: Column, bad: BadRows) -> pl.DataFrame:
     """The frame with a single column as numbers; a whole number may be written '65.0'."""
+    import polars as pl
+
     column = pl.col(field.name)
     number = column.cast(pl.Float64, strict=False)
     good = number.is_not_null() & number.is_finite()

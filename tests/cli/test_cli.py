@@ -34,7 +34,10 @@ def test_help_lists_every_command(command: Callable[..., Any]) -> None:
             ("--help",),
             ("numpy", "scipy", "polars", "plotly", "pydantic", "simpy", "jinja2", "yaml", "msgspec", "rich.table"),
         ),
-        (("check", "hello"), ("scipy", "plotly", "jinja2", "schedulers.policies.graphene", "schedulers.learned")),
+        (
+            ("check", "demo"),
+            ("scipy", "polars", "plotly", "jinja2", "schedulers.policies.graphene", "schedulers.learned"),
+        ),
         (("policies", "gs"), ("scipy", "polars", "simpy", "rm_emulator.scenario.schema", "schedulers.policies.fifo")),
         (("schema",), ("scipy", "plotly", "jinja2")),
         (("explain", "none", "none"), ("scipy", "plotly", "jinja2", "simpy", "schedulers.policies")),

@@ -124,6 +124,27 @@ def test_options_and_the_cluster_are_taken_over(command: Command, tmp_path: Path
     assert spec["cluster"]["nodes"] == [{"count": 7, "capacity": {"cpu": 4, "memory": "8Gi"}}]
 
 
+def with_hosts(folder: Path) -> Path:
+    (folder / "jobs.json").write_text(samples.SLS.replace('"map",', '"map", "container.host": "/rack/node7",'))
+    return folder / "jobs.json"
+
+
+def test_nodes_that_tasks_prefer_are_left_out_as_the_cluster_has_others(command: Command, tmp_path: Path) -> None:
+    scenario = drafted(command, with_hosts(tmp_path), tmp_path / "mine")
+    assert scenario["spec"]["workload"]["options"] == {"hosts": False}
+    said = command("check", scenario["path"])
+    assert said.code == 0, said.err
+
+
+def test_a_stored_workload_with_such_nodes_is_refused(command: Command, tmp_path: Path) -> None:
+    assert command("convert", "hadoop", with_hosts(tmp_path), tmp_path / "stored").code == 0
+    said = command("init", "--from", tmp_path / "stored", tmp_path / "mine")
+    assert (said.code, (tmp_path / "mine").exists()) == (2, False)
+    assert "convert the trace with --option hosts=false" in said.err
+    assert command("convert", "hadoop", tmp_path / "jobs.json", tmp_path / "w", "--option", "hosts=false").code == 0
+    assert command("init", "--from", tmp_path / "w", tmp_path / "mine").code == 0
+
+
 def test_nothing_is_overwritten(command: Command, tmp_path: Path) -> None:
     trace = table(tmp_path, "job,durations\na,1\n")
     drafted(command, trace, tmp_path / "mine")
@@ -146,3 +167,24 @@ def test_bad_options_are_refused(command: Command, tmp_path: Path, options: tupl
     code, _, err = command("init", "--from", str(trace), *options)
     assert code == 2
     assert said in err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--format", "csv"),
+        ("--option", "limit=1"),
+        ("--wait", "10m"),
+        ("--wait", ""),
+        ("--node", "cpu=4"),
+        ("--nodes", "3"),
+    ],
+)
+@pytest.mark.parametrize("words", [(), ("hello", "DIR")])
+def test_options_of_a_trace_are_refused_without_one(
+    command: Command, tmp_path: Path, option: tuple[str, str], words: tuple[str, ...]
+) -> None:
+    code, out, err = command("init", *(tmp_path if word == "DIR" else word for word in words), *option)
+    assert (code, out, list(tmp_path.iterdir())) == (2, "", [])
+    assert option[0] in err
+    assert "belong to --from TRACE" in err

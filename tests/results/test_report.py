@@ -166,12 +166,15 @@ def test_the_description_of_the_workload_is_shown_when_there_is_one(run, tmp_pat
     cov = {"mean": 1.2, "p50": 1.0, "p90": 3.1, "max": 9.0}
     judged = {"of": 4, "jobs": 2, "work": 0.5, "error": {"mean": 1, "p50": 0.2, "p90": 1.5, "max": 2}}
     told = {"verdict": "Sampling would pay here.", "cov_time": cov, "cov_space": None, "recurring": judged}
+    count = {"node": {"cpu": "16"}, "derived": False, "least": 1, "enough": 7, "wait_s": 600, "waits": [], "judged": 9}
+    told["sizes"] = {"demands": [], "widest_gang": 0} | count
     (tmp_path / "run" / "workload.json").write_text(json.dumps(told))
     text = report.render(tmp_path / "run")
     assert "Sampling would pay here." in text
     assert "History: 2 of 4 jobs have earlier runs" in text
     assert "errs by 20% (P50), 150% (P90)" in text
     assert 'id="workload"' in text
+    assert "Nodes of cpu=16 (an estimate): nothing is refused from 1 node on; 90% of the jobs wait 10 min at" in text
 
 
 def with_speedup(built, value, low, high):

@@ -13,8 +13,8 @@ from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema.cluster import Nodes
 from rm_emulator.scenario.workload import build, description, in_resources, launches, offered
 from rm_emulator.workload import storage
-from rm_emulator.workload.describe import offered_load
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Remote
+from rm_emulator.workload.work import offered_load
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Edge, Job, Links, Node
 from schedulers.core.resources import Resources
@@ -311,6 +311,20 @@ def test_the_description_is_measured_against_the_cluster_s_cores() -> None:
     found = description(loaded.scenario, build(loaded.scenario, loaded.folder, 1))
     assert found.load is not None
     assert found.load.offered == pytest.approx(1.05, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "node"),
+    [
+        ([], {"cpu": "2", "memory": "8Gi"}),
+        (["spec.cluster.nodes[0].speed=2"], {"cpu": "16", "memory": "64Gi"}),
+    ],
+)
+def test_the_description_sizes_a_cluster_of_the_scenario_s_nodes(changes: list[str], node: dict[str, str]) -> None:
+    loaded = load("hello", overrides=changes)
+    sizes = description(loaded.scenario, build(loaded.scenario, loaded.folder, 1)).sizes
+    assert sizes is not None
+    assert (sizes.node, sizes.derived) == (node, bool(changes))
 
 
 def test_demands_are_raised_to_the_cluster_s_container_sizes() -> None:

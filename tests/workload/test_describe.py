@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rm_emulator.cli import app
 from rm_emulator.workload import describe, description, storage
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.work import mean_task_ms, offered_load, window_loads
 from schedulers.core.model import Job, PastJob, Stage
 
 DAY = 86_400_000
@@ -105,7 +106,7 @@ def plain_cov_over_time(found: Workload, feature: str) -> list[float | None]:
         value = getattr(entry.job, feature)
         earlier = found.history or found.jobs[:index]
         means = [
-            past.stages[0][1] if isinstance(past, PastJob) else describe.mean_task_ms(past) or 0.0
+            past.stages[0][1] if isinstance(past, PastJob) else mean_task_ms(past) or 0.0
             for past in earlier
             if value and getattr(past if isinstance(past, PastJob) else past.job, feature) == value
         ]
@@ -134,12 +135,12 @@ def test_equal_run_times_have_no_variation_at_all() -> None:
 
 def test_windows_slide_from_the_first_arrival_to_the_last() -> None:
     submit = np.array([0, 500_000, 1_200_000])
-    loads = describe.window_loads(submit, np.array([1e6, 2e6, 4e6]), slots=1)
+    loads = window_loads(submit, np.array([1e6, 2e6, 4e6]), slots=1)
     assert loads.tolist() == [3.0, 2.0, 2.0]
 
 
 def test_a_short_workload_is_one_window() -> None:
-    assert describe.window_loads(np.array([5, 6]), np.array([1e6, 1e6]), slots=2).tolist() == [1.0]
+    assert window_loads(np.array([5, 6]), np.array([1e6, 1e6]), slots=2).tolist() == [1.0]
 
 
 @given(
@@ -149,7 +150,7 @@ def test_a_short_workload_is_one_window() -> None:
 def test_window_loads_are_what_a_plain_sum_gives(arrivals: list[tuple[int, int]], slots: int) -> None:
     arrivals.sort()
     submit = np.array([at for at, _ in arrivals])
-    loads = describe.window_loads(submit, np.array([float(w) for _, w in arrivals]), slots)
+    loads = window_loads(submit, np.array([float(w) for _, w in arrivals]), slots)
     for index, load in enumerate(loads):
         start = arrivals[0][0] + 100_000 * index
         inside = sum(w for at, w in arrivals if start <= at < start + 1_000_000)
@@ -157,11 +158,11 @@ def test_window_loads_are_what_a_plain_sum_gives(arrivals: list[tuple[int, int]]
 
 
 def test_offered_load_is_work_over_slots_times_span() -> None:
-    assert describe.offered_load(workload(job(0, Fixed(500)), job(1000, Fixed(500))), slots=2) == 1.5
+    assert offered_load(workload(job(0, Fixed(500)), job(1000, Fixed(500))), slots=2) == 1.5
 
 
 def test_jobs_that_come_at_once_offer_no_load_figure() -> None:
-    assert describe.offered_load(workload(job(0, Fixed(500))), slots=2) is None
+    assert offered_load(workload(job(0, Fixed(500))), slots=2) is None
 
 
 def test_job_bins_split_at_three_tasks_and_a_thousand_seconds() -> None:

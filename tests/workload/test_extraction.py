@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.workload import describe, extraction, synthetic
+from rm_emulator.workload import extraction, synthetic
 from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.work import offered_load
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, PastJob, Stage
 
@@ -58,11 +59,11 @@ def test_drawn_jobs_keep_their_order_and_the_first_arrives_at_zero(long_trace: W
 
 
 def test_the_mean_load_is_that_of_the_whole_trace(long_trace: Workload, extracted: Workload) -> None:
-    assert describe.offered_load(extracted, 150) == pytest.approx(describe.offered_load(long_trace, 150), rel=1e-6)
+    assert offered_load(extracted, 150) == pytest.approx(offered_load(long_trace, 150), rel=1e-6)
 
 
 def test_a_load_that_is_asked_for_is_met(long_trace: Workload) -> None:
-    assert describe.offered_load(extraction.extract(long_trace, jobs=50, load=0.7), 150) == pytest.approx(0.7, rel=1e-6)
+    assert offered_load(extraction.extract(long_trace, jobs=50, load=0.7), 150) == pytest.approx(0.7, rel=1e-6)
 
 
 def test_history_is_over_before_the_start(extracted: Workload) -> None:

@@ -101,6 +101,11 @@ def test_options_come_from_a_command_line() -> None:
     assert found == {"limit": 10, "ignore": ("a", "b"), "time_unit": "ms"}
 
 
+def test_a_mapping_comes_from_a_command_line() -> None:
+    found = formats.options_from_text("csv", ["map=job=JobID, submit=At@%d.%m.%Y, %H:%M,durations=End-Start"])
+    assert found == {"map": {"job": "JobID", "submit": "At@%d.%m.%Y, %H:%M", "durations": "End-Start"}}
+
+
 def test_an_option_may_be_switched_off_by_null() -> None:
     assert formats.options_from_text("alibaba2018", ["limit=null"]) == {"limit": None}
 

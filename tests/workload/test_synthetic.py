@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerTask, Workload
 from rm_emulator.workload.synthetic import PRESETS, Preset, generate, spec
+from rm_emulator.workload.work import offered_load, window_loads, work_ms
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.model import check_job
 from studies import presets
@@ -35,7 +36,7 @@ def made(preset: str, seed: int = 1) -> Workload:
 
 @cache
 def work(preset: str, seed: int) -> tuple[float, ...]:
-    return tuple(describe.work_ms(job) or 0.0 for job in made(preset, seed).jobs)
+    return tuple(work_ms(job) or 0.0 for job in made(preset, seed).jobs)
 
 
 def run_times(workload: Workload) -> list[tuple[int, ...]]:
@@ -73,7 +74,7 @@ def test_cov_over_space_is_table_4_s(preset: str, seed: int) -> None:
 @every_preset
 def test_load_of_windows_is_table_5_s(preset: str, seed: int) -> None:
     submit = np.array([job.submit_ms for job in made(preset, seed).jobs])
-    loads = describe.window_loads(submit, np.array(work(preset, seed)), 150)
+    loads = window_loads(submit, np.array(work(preset, seed)), 150)
     mean, p50, p90 = PAPER[preset]["windows"]
     assert float(loads.mean()) == pytest.approx(mean, rel=0.05)
     assert np.quantile(loads, (0.5, 0.9)).tolist() == pytest.approx([p50, p90], rel=TABLE_5)
@@ -147,13 +148,13 @@ def test_another_seed_gives_another_workload() -> None:
 @settings(max_examples=10, deadline=None)
 @given(load=st.floats(0.05, 5), jobs=st.integers(2, 60), slots=st.integers(1, 400), seed=st.integers(0, 100))
 def test_the_load_asked_for_is_exact(load: float, jobs: int, slots: int, seed: int) -> None:
-    found = describe.offered_load(generate("google11-like", jobs=jobs, slots=slots, load=load, seed=seed), slots)
+    found = offered_load(generate("google11-like", jobs=jobs, slots=slots, load=load, seed=seed), slots)
     assert found == pytest.approx(load, rel=1e-4)
 
 
 @every_preset
 def test_the_load_is_the_paper_s_mean_unless_asked_for(preset: str) -> None:
-    assert describe.offered_load(made(preset), 150) == pytest.approx(PAPER[preset]["windows"][0], rel=1e-6)
+    assert offered_load(made(preset), 150) == pytest.approx(PAPER[preset]["windows"][0], rel=1e-6)
 
 
 def test_another_load_changes_arrivals_and_nothing_else() -> None:
