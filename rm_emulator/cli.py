@@ -406,7 +406,7 @@ def describe(
     from rm_emulator.scenario.workload import on_own_nodes, slots_of
 
     loaded, built = _checked(workload)
-    wanted, cores = on_own_nodes(loaded.scenario, wanted), slots or slots_of(loaded.scenario)
+    wanted, cores = on_own_nodes(loaded.scenario, built, wanted), slots or slots_of(loaded.scenario)
     at = f"at the first point of the sweep: {show_point(loaded.point.values)}"
     notes = (*built.notes, *([at] if loaded.point.number else []))
     description.show(built.workload, cores, json, profiles=built.profiles, notes=notes, wanted=wanted)

@@ -280,19 +280,12 @@ def description(scenario: Scenario, built: Built) -> Description:
     from rm_emulator.workload.describe import describe
     from rm_emulator.workload.sizes import Wanted
 
-    slots, wanted = max(1, round(measured_slots(scenario, built)[0])), Wanted(node=_shape(scenario, built))
+    slots = max(1, round(measured_slots(scenario, built)[0]))
+    wanted = on_own_nodes(scenario, built, Wanted())
     try:
         return describe(built.workload, slots, sampler=sampler(built), notes=built.notes, wanted=wanted)
     except InvalidParameters:  # a task larger than a node
         return describe(built.workload, slots, sampler=sampler(built), notes=built.notes)
-
-
-def _shape(scenario: Scenario, built: Built) -> dict[str, str] | None:
-    """Resources of a node, as far as tasks may ask for them; None for unlike nodes, and for speeds other than 1."""
-    first, *others = scenario.spec.cluster.nodes
-    if first.speed != 1 or any((group.capacity, group.speed) != (first.capacity, 1) for group in others):
-        return None
-    return {name: str(amount) for name, amount in first.capacity.items() if name in built.workload.resources}
 
 
 def slots_of(scenario: Scenario) -> int:
@@ -301,16 +294,17 @@ def slots_of(scenario: Scenario) -> int:
     return given or slots(scenario, {"cpu": 1})
 
 
-def on_own_nodes(scenario: Scenario, wanted: Wanted) -> Wanted:
+def on_own_nodes(scenario: Scenario, built: Built, wanted: Wanted) -> Wanted:
     """The cluster to be sized, with the scenario's nodes unless another node is given, or they differ from each other.
 
-    Nodes of another speed than 1 leave a cluster as it is: waits are estimated at speed 1.
+    A node has the resources for which tasks may ask. Nodes of another speed than 1 leave a cluster as it is: waits are
+    estimated at speed 1.
     """
-    groups, resources = scenario.spec.cluster.nodes, resources_of(scenario)
+    groups, resources = scenario.spec.cluster.nodes, resources_of(scenario, built.workload.resources)
     alike = {(group.speed, resources.capacity(group.capacity)) for group in groups}
     if wanted.node is not None or len(alike) > 1 or groups[0].speed != 1:
         return wanted
-    node = {name: str(amount) for name, amount in groups[0].capacity.items()}
+    node = {name: str(amount) for name, amount in groups[0].capacity.items() if name in built.workload.resources}
     return msgspec.structs.replace(wanted, node=node, own=sum(group.count for group in groups))
 
 
