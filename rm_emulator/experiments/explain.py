@@ -133,7 +133,7 @@ def sentences(story: Story, submitted: datetime | None = None) -> list[str]:
     said = [f"Job {story.job}{date}", *(text for _, _, text in sorted(lines, key=lambda line: line[:2]))]
     name = "JCT" if story.finished_ms is not None else "so far"
     jct = clock(story.waited_ms + story.ran_ms)
-    said.append(f"In all: waited {clock(story.waited_ms)}, ran {clock(story.ran_ms)}, {name} {jct}.")
+    said.append(f"In all: idle {clock(story.waited_ms)}, ran {clock(story.ran_ms)}, {name} {jct}.")
     causes = [f"{clock(part.ms)} {_words(part.reason)}" for part in story.reasons if part.ms >= _NOTHING]
     if causes:
         said.append(f"Its tasks waited: {'; '.join(causes)}.")

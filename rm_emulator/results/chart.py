@@ -132,6 +132,7 @@ class Cells:
 
     def __init__(self, out_dir: Path, summary: Summary, spec: Mapping[str, Any]) -> None:
         self._out_dir, self.spec = out_dir, spec
+        self._logged: dict[tuple[str, int], tuple[pl.DataFrame, pl.DataFrame] | None] = {}
         self.summary, self.labels, self.seeds = summary, summary.labels, summary.seeds
 
     @classmethod
@@ -155,18 +156,18 @@ class Cells:
         parts = [self.jobs[label, seed][column].drop_nulls().to_numpy() for seed in self.seeds]
         return np.sort(np.concatenate(parts).astype(np.float64))
 
-    def tasks(self, label: str) -> pl.DataFrame:
-        """The attempts of a label's first seed, TASK_COLUMNS; without copies (`read_attempts`)."""
-        return read_attempts(self._first(label), TASK_COLUMNS)
+    def tasks(self, label: str, seed: int | None = None) -> pl.DataFrame:
+        """The attempts of a label's seed, by default the first, TASK_COLUMNS; without copies (`read_attempts`)."""
+        return read_attempts(self._place(label, seed), TASK_COLUMNS)
 
     def attempts(self, label: str) -> pl.DataFrame:
         """All attempts of a label's first seed, with the optional columns on data and copies (`OPTIONAL_COLUMNS`)."""
-        place = self._first(label)
+        place = self._place(label)
         return read_table(place, "tasks", [*TASK_COLUMNS, *optional_columns(place)])
 
-    def nodes(self, label: str) -> pl.DataFrame:
-        """The use of the nodes in a label's first seed."""
-        return read_table(self._first(label), "nodes")
+    def nodes(self, label: str, seed: int | None = None) -> pl.DataFrame:
+        """The use of the nodes in a label's seed, by default the first."""
+        return read_table(self._place(label, seed), "nodes")
 
     @functools.cached_property
     def courses(self) -> Mapping[str, fairness.QueueShares]:
@@ -175,22 +176,31 @@ class Cells:
             return {}
         jobs, queues = self.jobs, listed_queues(self.spec)
         courses = {
-            label: fairness.queue_shares(jobs[label, self.seeds[0]], *read_for_figures(self._first(label)), queues)
+            label: fairness.queue_shares(jobs[label, self.seeds[0]], *read_for_figures(self._place(label)), queues)
             for label in self.labels
         }
         return {label: course for label, course in courses.items() if course is not None}
 
-    @functools.cached_property
-    def _logged(self) -> Mapping[str, tuple[pl.DataFrame, pl.DataFrame]]:
-        """By label with an event log the waits and the stages of the first seed's jobs: each log is read once."""
-        found = {}
-        for label in self.labels:
-            if logs := logs_of(self._first(label)):
-                jobs, tasks, said = self.jobs[label, self.seeds[0]], self.tasks(label), waits.read(logs)
-                names = said.stages.unique(["job", "stage"]).select("job", "stage", "name")
-                opened = waits.opened(jobs, tasks, said.stages).join(names, on=["job", "stage"])
-                found[label] = waits.stretches(jobs, tasks, self.nodes(label), said), opened
-        return found
+    def logged(self, label: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame] | None:
+        """Waits (`waits.stretches`) and stages (`stages`) of a cell's jobs, None without an event log.
+
+        Each log is read once. Raises InvalidInput for an unreadable log.
+        """
+        if (label, seed) not in self._logged:
+            logs = logs_of(self._place(label, seed))
+            self._logged[label, seed] = self._read_logs(label, seed, logs) if logs else None
+        return self._logged[label, seed]
+
+    def _read_logs(self, label: str, seed: int, logs: Sequence[Path]) -> tuple[pl.DataFrame, pl.DataFrame]:
+        jobs, tasks, said = self.jobs[label, seed], self.tasks(label, seed), waits.read(logs)
+        names = said.stages.unique(["job", "stage"]).select("job", "stage", "name")
+        opened = waits.opened(jobs, tasks, said.stages).join(names, on=["job", "stage"])
+        return waits.stretches(jobs, tasks, self.nodes(label, seed), said), opened
+
+    @property
+    def _of_first_seed(self) -> Mapping[str, tuple[pl.DataFrame, pl.DataFrame]]:
+        found = {label: self.logged(label, self.seeds[0]) for label in self.labels}
+        return {label: both for label, both in found.items() if both is not None}
 
     @property
     def waits(self) -> Mapping[str, pl.DataFrame]:
@@ -198,7 +208,7 @@ class Cells:
 
         Raises InvalidInput for an unreadable log.
         """
-        return {label: found for label, (found, _) in self._logged.items()}
+        return {label: found for label, (found, _) in self._of_first_seed.items()}
 
     @property
     def stages(self) -> Mapping[str, pl.DataFrame]:
@@ -206,7 +216,7 @@ class Cells:
 
         Raises InvalidInput for an unreadable log.
         """
-        return {label: found for label, (_, found) in self._logged.items()}
+        return {label: found for label, (_, found) in self._of_first_seed.items()}
 
     @functools.cached_property
     def reasons(self) -> Sequence[str]:
@@ -235,11 +245,11 @@ class Cells:
     @functools.cached_property
     def plans(self) -> Mapping[str, pl.DataFrame]:
         """By label the plans of the first seed, where the policy plans jobs."""
-        planned = [label for label in self.labels if (self._first(label) / "plans.parquet").is_file()]
-        return {label: read_table(self._first(label), "plans") for label in planned}
+        planned = [label for label in self.labels if (self._place(label) / "plans.parquet").is_file()]
+        return {label: read_table(self._place(label), "plans") for label in planned}
 
-    def _first(self, label: str) -> Path:
-        return cell_dir(self._out_dir, label, self.seeds[0])
+    def _place(self, label: str, seed: int | None = None) -> Path:
+        return cell_dir(self._out_dir, label, self.seeds[0] if seed is None else seed)
 
 
 Make = Callable[..., Chart | None]

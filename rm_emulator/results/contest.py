@@ -27,10 +27,10 @@ _NAMES: Final = {
     "wait_s.mean": "mean wait",
     "wait_s.p90": "90th percentile of waits",
     "makespan_s": "makespan",
-    "deadlines.met": "part of deadlines met",
+    "deadlines.met": "share of deadlines met",
     "conflict_fraction": "conflicts per job",
     "busyness": "busyness of the busiest scheduler",
-    "services.in_time": "part of services in time",
+    "services.in_time": "share of services in time",
 }
 
 

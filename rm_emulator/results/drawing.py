@@ -64,15 +64,24 @@ def trace(name: str, x: Floats, y: Floats, line: Figure, hover: str) -> Figure:
     }
 
 
+#: Between the ends of a logarithmic axis at most so large a factor: steps of its ticks as plotly has them.
+_FEW_TICKS: Final[Sequence[tuple[float, str | int]]] = ((9.0, ""), (50.0, "D2"), (1e6, 1))
+
+
 def log_axis(text: str, low: float, high: float) -> Figure:
-    """A logarithmic axis. From a factor of 50 between `low` and `high` on, only whole decades have a tick."""
-    axis = {"type": "log", "title": {"text": text}}
-    return {**axis, "dtick": 1} if high > 50 * low else axis
+    """A logarithmic axis with whole numbers beside its ticks: all where `low` and `high` are near, then 1, 2 and 5.
+
+    From a factor of 50 on only whole decades have a tick, from six decades on every second.
+    """
+    axis = {"type": "log", "title": {"text": text}, "tickformat": ",~r"}
+    if high <= _FEW_TICKS[0][0] * low:
+        return axis
+    return {**axis, "dtick": next((dtick for factor, dtick in _FEW_TICKS[1:] if high <= factor * low), 2)}
 
 
 def line(**where: Any) -> Figure:
-    """A dotted line below the data, such as that of no difference."""
-    return {"type": "line", "line": {"color": "$ink", "width": 1, "dash": "dot"}, "layer": "below", **where}
+    """A dotted line above the grid and below the data, such as that of no difference."""
+    return {"type": "line", "line": {"color": "$ink", "width": 1, "dash": "dot"}, "layer": "between", **where}
 
 
 def note(text: str, x: float, y: float, **more: Any) -> Figure:
@@ -212,8 +221,11 @@ def of_queues(cells: Cells, keys: Sequence[str], show: Callable[[float | None], 
 def curves(of_labels: Mapping[str, tuple[int, Floats]], axis: str, hover: str) -> Figure:
     """Cumulative distributions on a logarithmic axis. of_labels: index and sorted values of each label."""
     lines = {label: curve(values) for label, (_, values) in of_labels.items()}
-    data = [trace(label, x, y, of_label(of_labels[label][0], 2.2), hover) for label, (x, y) in lines.items()]
     reach = min(x[0] for x, _ in lines.values()), max(x[-1] for x, _ in lines.values())
+    data = [
+        trace(label, np.r_[x[0], x, reach[1]], np.r_[0.0, y, 1.0], of_label(of_labels[label][0], 2.2), hover)
+        for label, (x, y) in lines.items()
+    ]
     layout = {"xaxis": log_axis(axis, *reach), "yaxis": {"tickformat": ".0%", "range": [0, 1.01]}}
     return {"data": data, "layout": {**layout, "hovermode": "x unified"}}
 

@@ -24,7 +24,7 @@ from rm_emulator.results.contest import (
     winner,
 )
 from rm_emulator.results.figures import Summary, meaning
-from rm_emulator.results.table import by_headline, number
+from rm_emulator.results.table import by_difference, by_headline, number
 
 #: The axis of a sweep over a number of nodes.
 _COUNT: Final = re.compile(r"cluster\.nodes\[\d+\]\.count")
@@ -83,8 +83,10 @@ def _by_figure(summary: Summary, contest: Contest) -> str:
     figure = figure_name(summary.headline)
     if contest.interval is None:
         return f"{_undecided(summary)} {label} and {other} in {figure}: {mine} against {theirs}"
-    low, high = (_quantity(summary, edge) for edge in contest.interval)
-    interval = f"95 % CI of the difference {low} to {high}"
+    low, high = contest.interval
+    unit = meaning(*expect.keys(summary.headline))[0]
+    edge = f"{by_difference(summary, low, bare=True)} to {by_difference(summary, high)}" + (f" {unit}" if unit else "")
+    interval = f"95 % CI of the difference {edge}"
     if contest.sure == 0:
         return f"{_undecided(summary)} {label} and {other} in {figure}: {mine} against {theirs} ({interval})"
     word = "better" if contest.sure > 0 else "worse"
@@ -114,6 +116,8 @@ def _of_points(summary: Summary) -> str:
     count, figure, seeds = len(summary.points), figure_name(summary.headline), len(summary.seeds)
     find = winner if seeds > 1 else lowest
     winners = [find(point) for _, point in summary.points]
+    if seeds > 1 and not any(winners):
+        return f"At none of {count} points do {seeds} seeds show which label is best by {figure}"
     said = [f"{_called(summary, each)} at {winners.count(each)}" for each in summary.labels if each in winners]
     if None in winners:
         nothing = f"no difference that {seeds} seeds show" if seeds > 1 else "no single label"
@@ -123,7 +127,7 @@ def _of_points(summary: Summary) -> str:
 
 
 def _extremes(summary: Summary) -> str:
-    """At which points the figure is best and worst; over numbers of nodes, how the figure changes with them."""
+    """With which values the figure is best and worst; over numbers of nodes, how the figure changes with them."""
     steps, label = expect.keys(summary.headline), summary.labels[0]
     found = [point.mean(label, *steps) for _, point in summary.points]
     means = {at: value for at, value in enumerate(found, 1) if value is not None}
@@ -137,8 +141,10 @@ def _extremes(summary: Summary) -> str:
     best_, worst = (_quantity(summary, means[at]) for at in (first, last))
     if best_ == worst:
         return f"{figure_name(summary.headline)} is {best_} at every point"
+    there = (", ".join(sweep.named(summary.points[at - 1][0], summary, "")) for at in (first, last))
+    at_best, at_worst = there
     return (
-        f"{figure_name(summary.headline)} is best at point {first}, {best_}, and worst at point {last}, {worst}{seeds}"
+        f"{figure_name(summary.headline)} is best with {at_best} ({best_}) and worst with {at_worst} ({worst}){seeds}"
     )
 
 

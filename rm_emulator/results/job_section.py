@@ -12,11 +12,12 @@ import msgspec
 import polars as pl
 
 from rm_emulator.results import stages, statistics, waits
+from rm_emulator.results.chapters.diary import clock
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.compare import extremes
 from rm_emulator.results.contest import contenders
 from rm_emulator.results.drawing import SERIES, duration, show_date
-from rm_emulator.results.table import number, percent, times
+from rm_emulator.results.table import number, percent
 from schedulers.core.reasons import Reason
 
 #: Jobs listed as waiting: of all labels together, and of each at least.
@@ -30,6 +31,10 @@ _LOSERS: Final = 20
 _SOONER: Final = 0.9
 _REFERENCES: Final = {"alone": "its queue alone", "one_node": "all nodes in one", "ideal": "ideal sharing"}
 _CODES: Final = {-102: "preempted"}
+#: A label and a seed; from, to (ms) and reason of a wait; label, `gained` or `lost`, and a job of `extremes`.
+_Cell = tuple[str, int]
+_Part = tuple[int, int, str]
+_Moved = tuple[str, str, Mapping[str, Any]]
 
 
 class WaitingJob(msgspec.Struct, frozen=True):
@@ -68,14 +73,18 @@ class JobTable(msgspec.Struct, frozen=True):
     head: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
     text: int = 1
+    stories: tuple[str, ...] = ()
+    """Key in `JobSection.lives` of each row that opens a story."""
 
 
 class JobSection(msgspec.Struct, frozen=True):
     """The section of jobs; mappings by label."""
 
     waiters: Mapping[str, Sequence[WaitingJob]]
+    others: Sequence[tuple[str, str, WaitingJob]]
+    """(label, key, job) of jobs with large gains and losses that are no waiters."""
     lives: Mapping[str, Mapping[str, stages.Life]]
-    """The stages of each waiter over time, by job."""
+    """The stages of all these jobs over time, by the key `SEED JOB`."""
     jobs: Mapping[str, int]
     """Number of jobs."""
     reasons: Sequence[tuple[str, str, str]]
@@ -87,16 +96,26 @@ class JobSection(msgspec.Struct, frozen=True):
 
 def job_section(cells: Cells) -> JobSection:
     """Contents of the section of jobs. Raises summary.MissingCell, InvalidInput for an unreadable log."""
-    tables = (_gains(cells), _users(cells), _lost(cells))
-    reasons = [(_tint(i), r.replace("_", " "), waits.MEANINGS[Reason(r)]) for i, r in enumerate(cells.reasons)]
-    latest = {label: _latest(cells, label) for label in cells.labels}
+    moved = _moved(cells)
+    tables = (_gains(cells, moved), _users(cells), _lost(cells))
+    latest = {(label, cells.seeds[0]): _latest(cells, label) for label in cells.labels}
+    others = _others(cells, moved, latest)
+    reasons = _reasons(cells, others)
+    lives: dict[str, dict[str, stages.Life]] = {label: {} for label in cells.labels}
+    for (label, seed), rows in (*latest.items(), *others.items()):
+        logged = cells.logged(label, seed)
+        found = stages.lives(rows, cells.tasks(label, seed), None if logged is None else logged[1])
+        lives[label] |= {f"{seed} {job}": life for job, life in found.items()}
     return JobSection(
-        waiters={label: _waiters(cells, label, rows) for label, rows in latest.items()},
-        lives={
-            label: stages.lives(rows, cells.tasks(label), cells.stages.get(label)) for label, rows in latest.items()
-        },
+        waiters={cell[0]: _waiters(cells, cell, rows, reasons) for cell, rows in latest.items()},
+        others=[
+            (cell[0], f"{cell[1]} {each.job}", each)
+            for cell, rows in others.items()
+            for each in _waiters(cells, cell, rows, reasons)
+        ],
+        lives=lives,
         jobs={label: len(cells.jobs[label, cells.seeds[0]]) for label in cells.labels},
-        reasons=reasons,
+        reasons=[(_tint(i), r.replace("_", " "), waits.MEANINGS[Reason(r)]) for i, r in enumerate(reasons)],
         logs=[*cells.waits],
         tables=[table for table in tables if table is not None],
     )
@@ -106,53 +125,82 @@ def _tint(index: int) -> str:
     return f"var(--s{index % SERIES})"
 
 
-def _latest(cells: Cells, label: str) -> pl.DataFrame:
-    """Jobs with the longest delay by waiting: JCT less ideal JCT, for an unknown ideal the idle time."""
-    jobs, tasks = cells.jobs[label, cells.seeds[0]], cells.tasks(label)
-    shown = max(_LEAST, WAITERS // len(cells.labels))
+def _delays(cells: Cells, label: str, seed: int) -> pl.DataFrame:
+    """The jobs of a cell by delay: JCT less ideal JCT on the fastest nodes, for an unknown ideal the idle time."""
+    jobs, tasks = cells.jobs[label, seed], cells.tasks(label, seed)
     last = pl.lit(int(tasks["ended_ms"].to_numpy().max()) if len(tasks) else 0)
+    fastest = cells.nodes(label, seed)["speed"].drop_nulls().to_numpy().max(initial=0.0) or 1.0
     lives = jobs.rename({"id": "job"}).with_columns(end_ms=pl.coalesce("finish_ms", last))
-    late = (pl.col("end_ms") - pl.col("submit_ms") - pl.col("ideal_ms")).clip(0)
+    ideal = (pl.col("ideal_ms") / float(fastest)).round().cast(pl.Int64)  # recorded for a node of speed 1
+    late = (pl.col("end_ms") - pl.col("submit_ms") - ideal).clip(0)
     return (
         lives.join(waits.idle(jobs, tasks), on="job")
         .with_columns(late_ms=late, held_up=pl.coalesce(late, "idle_ms"))
-        .filter(pl.col("held_up") > 0)
         .sort(["held_up", "job"], descending=[True, False])
-        .head(shown)
     )
 
 
-def _waiters(cells: Cells, label: str, rows: pl.DataFrame) -> list[WaitingJob]:
-    """The rows of `_latest` as text."""
-    names = rows["job"].implode()
-    stretches = cells.waits[label].filter(pl.col("job").is_in(names)) if label in cells.waits else None
-    of_job = {} if stretches is None else stretches.partition_by("job", as_dict=True)
-    elsewhere = _other_jcts(cells, label, names)
-    return [_waiter(cells, row, of_job.get((row["job"],)), elsewhere) for row in rows.iter_rows(named=True)]
+def _latest(cells: Cells, label: str) -> pl.DataFrame:
+    """The jobs of the first seed with the longest delay."""
+    shown = max(_LEAST, WAITERS // len(cells.labels))
+    return _delays(cells, label, cells.seeds[0]).filter(pl.col("held_up") > 0).head(shown)
 
 
-def _other_jcts(cells: Cells, label: str, names: pl.Series) -> dict[str, dict[str, float]]:
-    """JCT (s) of the named jobs under the other labels and under the baselines."""
-    seed = cells.seeds[0]
+def _others(cells: Cells, moved: Sequence[_Moved], latest: Mapping[_Cell, pl.DataFrame]) -> dict[_Cell, pl.DataFrame]:
+    """The jobs with large gains and losses that are not among the latest, as of `_delays`."""
+    names: dict[_Cell, set[str]] = {}
+    for label, _, each in moved:
+        names.setdefault((label, each["seed"]), set()).add(each["job"])
+    left = {cell: sorted(jobs - {*latest[cell]["job"]} if cell in latest else jobs) for cell, jobs in names.items()}
+    return {cell: _delays(cells, *cell).filter(pl.col("job").is_in(jobs)) for cell, jobs in left.items() if jobs}
+
+
+def _reasons(cells: Cells, others: Mapping[_Cell, pl.DataFrame]) -> list[str]:
+    """`Cells.reasons`, and behind them those of the others in further seeds alone."""
+    found = (logged[0] for cell in others if (logged := cells.logged(*cell)) is not None)
+    more = {reason for frame in found for reason in frame["reason"].unique()}
+    return [*cells.reasons, *sorted(more - {*cells.reasons})]
+
+
+def _waiters(cells: Cells, cell: _Cell, rows: pl.DataFrame, reasons: Sequence[str]) -> list[WaitingJob]:
+    """The rows of `_delays` as text."""
+    names, logged = rows["job"].implode(), cells.logged(*cell)
+    stretches = {} if logged is None else logged[0].filter(pl.col("job").is_in(names)).partition_by("job", as_dict=True)
+    parts = {job: list(each.select("from_ms", "to_ms", "reason").iter_rows()) for (job,), each in stretches.items()}
+    nothing: list[_Part] | None = None if logged is None else []
+    place = {reason: index for index, reason in enumerate(reasons)}
+    elsewhere = _other_jcts(cells, cell, names)
+    return [_waiter(cells, row, parts.get(row["job"], nothing), place, elsewhere) for row in rows.iter_rows(named=True)]
+
+
+def _other_jcts(cells: Cells, cell: _Cell, names: pl.Series) -> dict[str, dict[str, float]]:
+    """JCT (s) of the named jobs under the other labels and, in the first seed, under the baselines."""
+    label, seed = cell
     others = {other: cells.jobs[other, seed] for other in contenders(cells.summary) if other != label}
+    references = cells.references(label) if seed == cells.seeds[0] else {}
     found = {
         name: frame.with_columns(jct_s=(pl.col("finish_ms") - pl.col("submit_ms")) / 1000)
-        for name, frame in {**others, **{_REFERENCES[n]: f for n, f in cells.references(label).items()}}.items()
+        for name, frame in {**others, **{_REFERENCES[n]: f for n, f in references.items()}}.items()
     }
     finished = pl.col("id").is_in(names) & pl.col("jct_s").is_not_null()
     return {name: dict(frame.filter(finished).select("id", "jct_s").iter_rows()) for name, frame in found.items()}
 
 
 def _waiter(
-    cells: Cells, row: Mapping[str, Any], stretches: pl.DataFrame | None, elsewhere: Mapping[str, Mapping[str, float]]
+    cells: Cells,
+    row: Mapping[str, Any],
+    parts: list[_Part] | None,
+    place: Mapping[str, int],
+    elsewhere: Mapping[str, Mapping[str, float]],
 ) -> WaitingJob:
-    parts = [] if stretches is None else list(stretches.select("from_ms", "to_ms", "reason").iter_rows())
+    """parts: the job's waits, None without an event log; place: of each reason."""
     sums: dict[str, int] = {}
-    for start, end, reason in parts:
+    for start, end, reason in parts or ():
         sums[reason] = sums.get(reason, 0) + end - start
     longest = sorted(sums.items(), key=lambda pair: -pair[1])[:3]
-    place = {reason: index for index, reason in enumerate(cells.reasons)}
-    bar, told = _life(_joined(parts), row["submit_ms"], row["end_ms"], place)
+    bar, told = _life(_joined(parts or []), row["submit_ms"], row["end_ms"], place)
+    if not told:
+        told = "not known" if parts is None else "nothing"
     others = {name: jct[row["job"]] for name, jct in elsewhere.items() if row["job"] in jct}
     best = min(others, key=lambda name: others[name], default=None)
     own, date = row["jct_s"], cells.date(row["submit_ms"])
@@ -171,9 +219,6 @@ def _waiter(
         lost=row["failed_tasks"],
         sooner=(best, duration(1000 * others[best])) if best is not None and sooner else None,
     )
-
-
-_Part = tuple[int, int, str]
 
 
 def _joined(parts: list[_Part]) -> list[_Part]:
@@ -197,43 +242,45 @@ def _life(parts: Sequence[_Part], start: int, end: int, place: Mapping[str, int]
         if low > at:
             stops.append(f"#0000 {at:g}% {low:g}%")
         stops.append(f"{_tint(place[reason])} {low:g}% {high:g}%")
-        first, last = duration(since), duration(until)
+        first, last = clock(since), clock(until)
         when = f"at {first}" if first == last else f"{first} to {last}"
         told.append(f"{when}: {reason.replace('_', ' ')}")
         at = high
     if at < 100:
         stops.append(f"#0000 {at:g}% 100%")
-    return (f"linear-gradient(90deg,{','.join(stops)})" if parts else "none"), "; ".join(told) or "not known"
+    return (f"linear-gradient(90deg,{','.join(stops)})" if parts else "none"), "; ".join(told)
 
 
-def _gains(cells: Cells) -> JobTable | None:
-    """Jobs with the largest gains and losses compared with the baseline."""
-    baseline, rows = cells.summary.baseline, []
+def _moved(cells: Cells) -> list[_Moved]:
+    """Jobs with the largest gains and losses compared with the baseline, over all seeds."""
+    baseline, moved = cells.summary.baseline, list[_Moved]()
     for compared in cells.summary.comparisons:
         label = compared.label
-        pairs = {s: statistics.pair(cells.jobs[baseline, s], cells.jobs[label, s]) for s in cells.seeds}
-        found = extremes(pairs)
-        for how, listed in (("gained", found["winners"]), ("lost", found["losers"])):
-            ids = [each["job"] for each in listed]
-            known = {
-                (seed, row["id"]): row
-                for seed in cells.seeds
-                for row in cells.jobs[label, seed].filter(pl.col("id").is_in(ids)).iter_rows(named=True)
-            }
-            for each in listed:
-                row = known[each["seed"], each["job"]]
-                jct = (duration(1000 * each[side]) for side in ("left_s", "right_s"))
-                whose = (row["user"] or "-", row["queue"])
-                rows.append((label, (each["job"], how, *whose, str(each["seed"]), *jct, times(each["ratio"]))))
+        found = extremes({s: statistics.pair(cells.jobs[baseline, s], cells.jobs[label, s]) for s in cells.seeds})
+        moved += [(label, "gained", each) for each in found["winners"]]
+        moved += [(label, "lost", each) for each in found["losers"]]
+    return moved
+
+
+def _gains(cells: Cells, moved: Sequence[_Moved]) -> JobTable | None:
+    rows = []
+    for label, how, each in moved:
+        (row,) = cells.jobs[label, each["seed"]].filter(pl.col("id") == each["job"]).iter_rows(named=True)
+        jct = (duration(1000 * each[side]) for side in ("left_s", "right_s"))
+        whose = (row["user"] or "-", row["queue"])
+        rows.append((label, (each["job"], how, *whose, str(each["seed"]), *jct, f"{number(each['ratio'])}x")))
     if not rows:
         return None
+    baseline = cells.summary.baseline
     return JobTable(
         id="gains",
         title=f"Who gains and who loses against {baseline}",
-        lead="The jobs whose JCT changes by the largest and by the smallest factor, over all seeds.",
+        lead="The jobs whose JCT changes by the largest and by the smallest factor, over all seeds; choose one to open "
+        "its story.",
         head=("job", "", "user", "queue", "seed", f"JCT under {baseline}", "JCT here", "speedup"),
         rows=tuple(rows),
         text=4,
+        stories=tuple(f"{each['seed']} {each['job']}" for _, _, each in moved),
     )
 
 

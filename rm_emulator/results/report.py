@@ -64,7 +64,7 @@ def render(out_dir: Path) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(number=table.number, times=table.times, interval=table.interval, sides=table.sides)
-    environment.filters.update(headlined=functools.partial(table.by_headline, summary))
+    environment.filters.update(headlined=functools.partial(table.by_difference, summary))
     environment.filters.update(date=show_date, thousands="{:,}".format, point=show_point, embedded=_embedded)
     if summary.axes:
         shared: dict[str, Any] = {
@@ -159,15 +159,20 @@ def plotly_compressed() -> str:
 _LAUNCHES: Final = 1.05
 
 
+#: Names of counts of one.
+_ONE: Final = {"points": "point", "policies": "policy", "seeds": "seed", "runs": "run"}
+
+
 def _facts(summary: Summary, cells: Cells) -> list[tuple[str, str]]:
     first, seeds = summary.runs[0], len(cells.seeds)
     if summary.axes:
         sizes = {"points": len(summary.points), "policies": len(summary.labels), "seeds": seeds}
-        return [(name, f"{count:,}") for name, count in {**sizes, "runs": len(summary.runs)}.items()]
+        counts = {**sizes, "runs": len(summary.runs)}
+        return [(_ONE.get(name, name) if count == 1 else name, f"{count:,}") for name, count in counts.items()]
     nodes = cells.nodes(first.label)["node"].n_unique() - 1
     load = summary.mean(first.label, "load")
-    counts = {"jobs": table.counted(summary, "jobs"), "tasks": table.counted(summary, "tasks")}
-    facts = [*counts.items(), ("nodes", f"{nodes:,}"), ("seeds" if seeds > 1 else "seed", f"{seeds:,}")]
+    shown = {"jobs": table.counted(summary, "jobs"), "tasks": table.counted(summary, "tasks")}
+    facts = [*shown.items(), ("nodes", f"{nodes:,}"), ("seeds" if seeds > 1 else "seed", f"{seeds:,}")]
     held = summary.mean(first.label, "held_load")
     if load is not None:
         facts.append(("load", table.number(load) + table.on(first)))

@@ -119,6 +119,16 @@ def by_headline(summary: Summary, value: float | None) -> str:
     return f"{number(100 * value)} %" if fraction and value is not None else number(value)
 
 
+def by_difference(summary: Summary, value: float | None, bare: bool = False) -> str:
+    """A difference of the headline's figure to read, with its sign: of fractions in points. bare: without the word.
+
+    100 % against 40 % are +60.0 points.
+    """
+    text = by_headline(summary, value)
+    sign = "+" if value is not None and value > 0 else ""
+    return sign + (text.replace(" %", "" if bare else " points"))
+
+
 def differences(summary: Summary) -> dict[str, Contest]:
     """By label, the baseline left out, the difference by the headline's figure; none where that is the mean JCT."""
     others = [] if summary.headline == USUAL else [label for label in summary.labels if label != summary.baseline]
@@ -247,10 +257,13 @@ def _differences(summary: Summary) -> list[TableColumn]:
         against = found.get(label)
         interval = None if against is None else against.interval
         style = "" if against is None else {1: "green", -1: "red", 0: ""}[against.sure]
-        values.append(_BASELINE if against is None else Text(by_headline(summary, against.value), style))
+        values.append(_BASELINE if against is None else Text(by_difference(summary, against.value), style))
         intervals.append(
             Text(
-                "" if interval is None else "[{}, {}]".format(*(by_headline(summary, edge) for edge in interval)), "dim"
+                ""
+                if interval is None
+                else "[{}, {}]".format(*(by_difference(summary, edge, bare=True) for edge in interval)),
+                "dim",
             )
         )
     return [

@@ -2,7 +2,7 @@
 
 A job waits while some open task has no container; the reason is the last `Hold`'s. A job idles while none of its tasks
 runs. A Hold appears only with news of the job, so the tables correct three reasons: a job with containers for all
-tasks of open stages waits for a stage; a job with running pilots and no other start waits for the pilots; a job
+tasks of open stages waits for a stage; a job with running pilots waits for them until another task of it starts; a job
 waiting for an offer of a full cluster has no room. `explain` tells more of a single job, by a replay of the log; here
 all jobs cost a single pass through the log.
 """
@@ -155,13 +155,13 @@ def opened(jobs: pl.DataFrame, tasks: pl.DataFrame, stages: pl.DataFrame) -> pl.
 
 
 def _sampled(tasks: pl.DataFrame) -> pl.DataFrame:
-    """`job, at, samples`: begin and end of waits for running pilots, without other starts meanwhile."""
-    times = tasks.filter("pilot").group_by("job").agg(pl.col("granted_ms").max(), pl.col("ended_ms").max())
-    between = pl.col("granted_ms").is_between("since", "until", closed="none")
-    others = tasks.join(times.select("job", since="granted_ms", until="ended_ms"), on="job").filter(between)
-    alone = times.join(others, on="job", how="anti")
-    begin = alone.select("job", at="granted_ms", samples=pl.lit(value=True))
-    return pl.concat([begin, alone.select("job", at="ended_ms", samples=pl.lit(value=False))])
+    """`job, at, samples`: begin and end of waits for running pilots, up to the first start of another task."""
+    times = tasks.filter("pilot").group_by("job").agg(since=pl.col("granted_ms").max(), until=pl.col("ended_ms").max())
+    later = tasks.join(times, on="job").filter(pl.col("granted_ms") > pl.col("since"))
+    first = later.group_by("job").agg(pl.col("granted_ms").min())
+    ends = times.join(first, on="job", how="left").with_columns(pl.min_horizontal("until", "granted_ms"))
+    begin = ends.select("job", at="since", samples=pl.lit(value=True))
+    return pl.concat([begin, ends.select("job", at="until", samples=pl.lit(value=False))])
 
 
 def _merged(waits: pl.DataFrame) -> pl.DataFrame:

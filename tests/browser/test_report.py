@@ -86,7 +86,7 @@ def test_every_chart_says_what_it_shows(desktop):
 def test_the_numbers_behind_a_chart_open(desktop):
     details = desktop.page.locator("#bins details.numbers")
     details.locator("summary").click()
-    assert details.locator("tbody tr").count() == 8
+    assert details.locator("tbody tr").count() == 6  # two labels in three bins with jobs
     assert details.locator("table").is_visible()
 
 
@@ -113,6 +113,26 @@ def test_on_paper_every_chart_is_light_and_as_wide_as_the_sheet(open_page):
     assert page.get_attribute("html", "data-theme") == "light"
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.get_attribute("html", "data-theme") is None
+
+
+def test_on_paper_a_chart_takes_no_more_than_its_own_height(open_page):
+    page = open_page().page
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    ask = "plots => plots.filter(p => p.clientHeight > p.querySelector('.main-svg').height.baseVal.value + 1).length"
+    assert page.eval_on_selector_all(".plot", ask) == 0
+
+
+def test_on_paper_no_figure_of_the_comparison_is_apart_from_its_unit(open_page):
+    page = open_page().page
+    page.set_viewport_size({"width": 688, "height": 1000})
+    page.emulate_media(media="print")
+    assert (
+        page.eval_on_selector_all(
+            "#comparison td > span", "all => all.filter(s => s.getClientRects().length > 1).length"
+        )
+        == 0
+    )
 
 
 def test_a_printed_page_has_the_charts(desktop):
@@ -221,6 +241,59 @@ def test_a_story_has_stages_waits_and_the_command_that_goes_on(desktop, report_p
     assert opened(page).locator("pre").inner_text() == command
     page.select_option("#whose", "slearn")  # a story goes with its row
     assert opened(page).count() == 0
+
+
+def test_every_row_of_the_gains_and_losses_opens_a_story(desktop):
+    page = desktop.page
+    page.select_option("#whose", "slearn")
+    rows = listed(page, "gains")
+    assert rows.count() >= 4
+    for button in rows.locator("button.open").all():
+        button.click()
+        assert page.locator("#gains tr.story .track .runs").count() >= 1
+        button.press("Escape")
+        assert page.locator("#gains tr.story").count() == 0
+    assert desktop.messages == []
+
+
+def test_a_story_from_the_gains_names_the_row_s_job_and_times(desktop):
+    page = desktop.page
+    page.select_option("#whose", "slearn")
+    row = listed(page, "gains").first
+    job, *_, jct, _ = row.locator("> *").all_inner_texts()
+    row.click()
+    assert page.locator("#gains tr.story section").get_attribute("aria-label").startswith(f"Story of {job.split()[0]} ")
+    assert f"JCT {jct}, " in page.locator("#gains tr.story p").first.inner_text()
+    page.select_option("#whose", "fifo")  # a story goes with its row
+    assert page.locator("#gains tr.story").count() == 0
+
+
+def test_a_story_of_another_seed_says_so_and_its_command_too(desktop):
+    page = desktop.page
+    page.select_option("#whose", "slearn")
+    row = listed(page, "gains").filter(has=page.locator("td:nth-child(5)", has_text="2")).first
+    row.click()
+    told = page.locator("#gains tr.story")
+    assert told.locator("section").get_attribute("aria-label").endswith(" under slearn, seed 2")
+    assert told.locator("pre").inner_text().endswith(" --label slearn --seed 2 --advise")
+    row.locator("button.open").press("Escape")
+
+
+def test_a_job_that_is_listed_twice_tells_the_same_story(desktop):
+    page = desktop.page
+    for label in ("slearn", "fifo"):
+        page.select_option("#whose", label)
+        among = {
+            text.split()[0] for text in page.locator("#waiters tr[data-of]:not([hidden]) button").all_inner_texts()
+        }
+        for row in listed(page, "gains").filter(has=page.locator("td:nth-child(5)", has_text="1")).all():
+            job = row.locator("button.open").inner_text().split()[0]
+            if job in among:
+                row.click()
+                page.locator("#waiters tr[data-of]:not([hidden])", has=page.get_by_role("button", name=job)).click()
+                assert page.inner_text("#gains tr.story section") == page.inner_text("#waiters tr.story section")
+                return
+    pytest.fail("no job of the gains is among the waiters")
 
 
 def test_a_label_in_a_legend_chooses_the_jobs(desktop):

@@ -110,7 +110,7 @@ def test_stages_are_summed_up(queued: Path) -> None:
 def test_it_ends_with_what_it_waited_for(queued: Path) -> None:
     lines = explain.sentences(story(queued, "second"))
     assert lines[0] == "Job second"
-    assert lines[-2] == "In all: waited 15 s, ran 40 s, JCT 55 s."
+    assert lines[-2] == "In all: idle 15 s, ran 40 s, JCT 55 s."
     assert lines[-1].startswith("Its tasks waited: ")
 
 

@@ -76,12 +76,15 @@ def test_with_one_label_the_headline_says_that_no_point_is_better(cells: Cells) 
     assert re.fullmatch(r"Mean JCT is [\d,]+ s at every point", headline.of(cells.summary))
 
 
-def test_with_one_label_the_headline_says_at_which_point_jobs_finish_soonest(tmp_path: Path) -> None:
+def test_with_one_label_the_headline_says_with_which_values_jobs_finish_soonest(tmp_path: Path) -> None:
     swept = scenario()
     swept["spec"]["sweep"] = {"cluster.architecture": [{"kind": "central", "t_job": t} for t in ("1h", "1s")]}
     rm_emulator.run(swept, out=tmp_path / "out")
     said = headline.of(read_summary(tmp_path / "out"))
-    assert re.fullmatch(r"Mean JCT is best at point 2, \S+ s, and worst at point 1, \S+ s(; one seed)?", said)
+    assert re.fullmatch(
+        r"Mean JCT is best with central, t_job 1s \(\S+ s\) and worst with central, t_job 1h \(\S+ s\)(; one seed)?",
+        said,
+    )
 
 
 @pytest.mark.slow

@@ -108,6 +108,15 @@ def test_the_title_tells_the_range_of_tasks_where_seeds_differ() -> None:
     assert table.compared(made)[0] == "s: 2 jobs, 5 to 7 tasks, 2 seeds"
 
 
+def test_a_difference_of_fractions_is_in_points_with_its_sign() -> None:
+    made = summary_of({"a": [Run(label="a", seed=1, jobs=2, tasks=5)]}, headline="deadlines.met")
+    assert [table.by_difference(made, value) for value in (0.5, -0.25, 0.0)] == [
+        "+50.0 points",
+        "-25.0 points",
+        "0 points",
+    ]
+
+
 @pytest.mark.parametrize(
     ("figure", "part"),
     [

@@ -47,21 +47,35 @@ def test_a_waiting_job_names_its_user_and_its_reasons(told):
 
 
 def test_the_stages_of_a_waiting_job_open_wait_and_run(told):
-    life = told.lives["fifo"]["lookup-1"]
+    life = told.lives["fifo"]["1 lookup-1"]
     (scan,) = life.stages
     assert (life.submitted, life.ended, life.left_out) == (5000, 47000, 0)
     assert scan == stages.Stage("scan", 3, 0, 35000, [31000, 42000])
 
 
 def test_a_stage_opens_when_the_stage_before_is_done(told):
-    read, add = told.lives["fifo"]["report"].stages
+    read, add = told.lives["fifo"]["1 report"].stages
     assert add.opened == read.ran[-1]
 
 
-def test_every_listed_job_has_its_stages(told):
-    assert {label: [each.job for each in rows] for label, rows in told.waiters.items()} == {
-        label: [*lives] for label, lives in told.lives.items()
-    }
+def test_every_listed_job_has_its_stages_once(told):
+    listed = [(label, f"1 {each.job}") for label, rows in told.waiters.items() for each in rows]
+    listed += [(label, key) for label, key, _ in told.others]
+    assert sorted(listed) == sorted((label, key) for label, lives in told.lives.items() for key in lives)
+
+
+def test_every_job_of_the_gains_and_losses_has_a_story(told):
+    (gains,) = (table for table in told.tables if table.id == "gains")
+    assert len(gains.stories) == len(gains.rows)
+    assert all(key in told.lives[label] for (label, _), key in zip(gains.rows, gains.stories, strict=True))
+
+
+def test_on_fast_nodes_a_job_is_late_by_more_than_at_speed_1(hello, tmp_path):
+    shutil.copytree(hello, tmp_path / "run")
+    for path in (tmp_path / "run").rglob("nodes.parquet"):
+        pl.read_parquet(path).with_columns(pl.col("speed") * 2).write_parquet(path)
+    slow, fast = (named(out).waiters["fair"] for out in (hello, tmp_path / "run"))
+    assert [(each[0].job, each[0].late) for each in (slow, fast)] == [("report", "39.8 s"), ("report", "83.9 s")]
 
 
 def test_a_job_of_many_stages_keeps_the_longest_in_order_of_start(monkeypatch):

@@ -96,6 +96,12 @@ def test_a_job_of_which_only_pilots_run_waits_for_them():
     assert found(PILOT, holds=said)[-2:] == [(10, 60, "waits_for_pilots"), (60, 80, "no_room")]
 
 
+def test_a_job_waits_for_its_pilots_until_another_task_starts():
+    rows = [(0, 10, 10, 60, True, 0), (0, 40, 40, 90, False, 0), (0, 80, 80, 100, False, 0)]
+    said = [(0, "waits_for_pilots"), (1, "no_room")]
+    assert found(rows, holds=said)[-2:] == [(10, 40, "waits_for_pilots"), (40, 80, "no_room")]
+
+
 def test_where_no_job_waits_for_pilots_these_do_not_count():
     assert found(PILOT, holds=[(0, "no_room")]) == [(0, 80, "no_room")]
 

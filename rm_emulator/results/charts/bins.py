@@ -12,30 +12,32 @@ from rm_emulator.results.table import BIN_NAMES, SPEEDUP_NAMES, interval, percen
 
 @register(KINDS, order=10, wide=True, source="SLearn (NSDI'22), Table 8")
 def bins(cells: Cells) -> Chart | None:
-    """Speedup by size and width of the job (SLearn, NSDI'22, Table 8)."""
+    """Speedup by size and width of the job (SLearn, NSDI'22, Table 8), for jobs of more than one bin."""
     summary, labels = cells.summary, cells.labels
-    if not summary.comparisons:
+    full = [name for name in BINS if any(getattr(run.bins, name).jobs_fraction for run in summary.runs)]
+    if not summary.comparisons or len(full) < 2:
         return None
     first: dict[str, Bin] = msgspec.structs.asdict(summary.runs[0].bins)
     heads = {
         name: f"{BIN_NAMES[name].replace(', ', ',<br>')}<br>{percent(part.jobs_fraction)}"
         for name, part in first.items()
+        if name in full
     }
     data, rows = [], []
     for compared in summary.comparisons:
         index, of_bins = labels.index(compared.label), msgspec.structs.asdict(compared.bins)
-        each = [of_bins[name].speedup.ratio_of_means.value for name in BINS]
+        each = [of_bins[name].speedup.ratio_of_means.value for name in full]
         data.append(
             {
                 "type": "bar",
                 "name": compared.label,
-                "x": [heads[name] for name in BINS],
+                "x": [*heads.values()],
                 "y": [None if value is None else round(value, 4) for value in each],
                 "marker": {"color": colour(index)},
                 "hovertemplate": "%{x}: %{y:.2f}x<extra>" + compared.label + "</extra>",
             }
         )
-        for name in BINS:
+        for name in full:
             part, both = first[name], of_bins[name]
             shares = [percent(part.jobs_fraction), percent(part.work_fraction)]
             averages = [times(getattr(both.speedup, key).value) for key in SPEEDUP_NAMES]
@@ -49,7 +51,7 @@ def bins(cells: Cells) -> Chart | None:
     }
     return Chart(
         title="By size and width of the job",
-        alt="Speedup of each label in the four bins of jobs: thin or wide, small or large",
+        alt="Speedup of each label by bin of jobs: thin or wide, small or large",
         caption="Small: under 1000 s of work in all its tasks; large: more. Thin: fewer than 3 tasks in the widest "
         "stage, so never sampled; wide: 3 or more. Below each "
         "bin its share of the jobs; bars show the ratio of means in it.",

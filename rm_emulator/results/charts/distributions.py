@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rm_emulator.results.chart import PREDICTION, TIMES, Cells, Chart, register
 from rm_emulator.results.drawing import distribution
+
+#: An error of less than so many percent is one of rounding.
+_ROUNDING: Final = 1.0
 
 
 @register(TIMES, order=10, source="rm-emulator")
@@ -34,7 +39,10 @@ def wait(cells: Cells) -> Chart | None:
 
 @register(PREDICTION, order=10, source="rm-emulator")
 def error(cells: Cells) -> Chart | None:
-    """Distribution of the prediction error."""
+    """Distribution of the prediction error, unless all labels know the run times."""
+    largest = (errors[-1] for label in cells.labels if len(errors := cells.pooled(label, "error_pct")))
+    if max(largest, default=0.0) < _ROUNDING:
+        return None
     return distribution(
         cells,
         "error_pct",

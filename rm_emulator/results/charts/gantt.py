@@ -138,7 +138,7 @@ def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int, 
         "yaxis": {
             "tickvals": ticks[::every],
             "ticktext": [name for name, _ in names][::every],
-            "autorange": "reversed",
+            "range": [sum(heights.tolist()) - 0.5, -0.5],
             "showgrid": False,
             "automargin": True,
         },

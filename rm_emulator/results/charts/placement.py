@@ -8,13 +8,13 @@ from rm_emulator.results.drawing import hatched
 
 @register(PREDICTION, order=20, source="rm-emulator")
 def placement(cells: Cells) -> Chart | None:
-    """Correct, over and under: where the estimates put wide jobs among the GS queues."""
+    """Correct, over and under: where the estimates put wide jobs among the GS queues, unless all are right."""
     parts = {
         label: [cells.summary.mean(label, "queue_placement", key) for key in ("correct", "over", "under")]
         for label in cells.labels
     }
     shown = {label: [p or 0.0 for p in fractions] for label, fractions in parts.items() if fractions[0] is not None}
-    if not shown:
+    if all(right == 1 for right, *_ in shown.values()):
         return None
     names = ("right", "too low (over-estimated)", "too high (under-estimated)")
     styles = (("$s2", ""), ("$s1", "/"), ("$s4", "\\"))
@@ -32,7 +32,7 @@ def placement(cells: Cells) -> Chart | None:
     ]
     layout = {
         "barmode": "stack",
-        "xaxis": {"tickformat": ".0%", "range": [0, 1], "title": {"text": "wide jobs"}},
+        "xaxis": {"tickformat": ".0%", "range": [0, 1.001], "title": {"text": "wide jobs"}},
         "yaxis": {"automargin": True},
         "legend": {"traceorder": "normal"},
     }

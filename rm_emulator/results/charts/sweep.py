@@ -9,8 +9,9 @@ from typing import Any, Final
 from rm_emulator.issues import show_swept
 from rm_emulator.results import sweep
 from rm_emulator.results.chart import SWEEP, Cells, Chart, Figure, register
-from rm_emulator.results.contest import lowest
+from rm_emulator.results.contest import figure_name, lowest
 from rm_emulator.results.drawing import colour, five_digits, in_words, line, note, through
+from rm_emulator.results.expect import keys
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.sweep import Estimate
 from rm_emulator.results.table import number, times
@@ -117,7 +118,7 @@ def best_label(cells: Cells) -> Chart | None:
 
 
 def _figures(summary: Summary) -> Figures:
-    """What is drawn, without figures that apply to no point."""
+    """What is drawn, the headline's figure first, without figures that apply to no point."""
     resource = summary.runs[0].load_resource or next(iter(summary.runs[0].utilisation), None)
     paths: dict[str, tuple[str, ...]] = {
         "mean JCT (s)": ("jct_s", "mean"),
@@ -128,6 +129,9 @@ def _figures(summary: Summary) -> Figures:
     }
     if resource is not None:
         paths[f"utilisation ({resource})"] = ("utilisation", resource)
+    first = keys(summary.headline)
+    called = next((name for name, path in paths.items() if path == first), figure_name(summary.headline))
+    paths = {called: first} | paths
     figures: Figures = {name: {} for name in paths}
     speedups = figures.setdefault(f"speedup over {summary.baseline}", {})
     for at, (_, point) in enumerate(summary.points):
@@ -166,11 +170,11 @@ def _panels(summary: Summary, axis: str, figure: str, drawn: Mapping[tuple[int, 
         bottom = 1 - (row + 1) * high + (0.12 if row < down - 1 else 0)
         layout[f"xaxis{number_}"] = {**_AXIS, **of_axis, "domain": [left, right], "anchor": f"y{number_}"}
         title = _titled(figure) if column == 0 else {}
-        tied = {"matches": "y"} if panel else {}
+        tied: Figure = {"matches": "y", "showticklabels": column == 0} if panel else {"rangemode": "tozero"}
         layout[f"yaxis{number_}"] = {**_AXIS, **tied, **title, "domain": [bottom, top], "anchor": f"x{number_}"}
         if fixed:
             text = ", ".join(f"{names[name]} {show_swept(value)}" for name, value in fixed.items())
-            notes.append(note(text, (left + right) / 2, top, font={"color": "$soft"}))
+            notes.append(note(text, (left + right) / 2, top, xanchor="center", font={"color": "$soft"}))
         if figure.startswith("speedup"):
             layout["shapes"].append(line(xref=f"x{number_} domain", yref=f"y{number_}", x0=0, x1=1, y0=1, y1=1))
         data += _lines(summary, axis, fixed, drawn, number_)

@@ -11,6 +11,7 @@ from rm_emulator.issues import show_swept
 from rm_emulator.results import sweep
 from rm_emulator.results.chart import JOBS, SWEEP, Cells, Chart, register
 from rm_emulator.results.drawing import colour, over
+from rm_emulator.results.expect import keys
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.sweep import Estimate
 from rm_emulator.results.table import number
@@ -32,6 +33,11 @@ def _names(summary: Summary) -> list[str]:
     return list(dict.fromkeys(name for each in found if isinstance(each, dict) for name in each))
 
 
+def _figures(summary: Summary) -> dict[str, tuple[str, ...]]:
+    """`_FIGURES`, the headline's figure first."""
+    return dict(sorted(_FIGURES.items(), key=lambda figure: figure[1] != keys(summary.headline)))
+
+
 @register(JOBS, order=15, wide=True, source="rm-emulator")
 def thinking(cells: Cells) -> Chart | None:
     """A bar per label and scheduler."""
@@ -42,10 +48,10 @@ def thinking(cells: Cells) -> Chart | None:
         (label, name, what): summary.mean(label, "schedulers", name, *path)
         for label in summary.labels
         for name in names
-        for what, path in _FIGURES.items()
+        for what, path in _figures(summary).items()
     }
     variants = []
-    for what in _FIGURES:
+    for what in _figures(summary):
         data = [
             {
                 "type": "bar",
@@ -65,9 +71,9 @@ def thinking(cells: Cells) -> Chart | None:
         caption="Busyness is the time spent thinking over that of the run; a conflict is an attempt at a job of which "
         "at least one claim was refused, and conflicts are counted per job that was placed as a whole.",
         variants=tuple(variants),
-        head=("label", "scheduler", *_FIGURES),
+        head=("label", "scheduler", *_figures(summary)),
         rows=tuple(
-            (label, name, *(number(value[label, name, what]) for what in _FIGURES))
+            (label, name, *(number(value[label, name, what]) for what in _figures(summary)))
             for label in summary.labels
             for name in names
         ),
@@ -85,7 +91,7 @@ def over_thinking(cells: Cells) -> Chart | None:
     if across is None or not _names(summary):
         return None
     shown = sweep.names(summary.axes)[across]
-    lines = {what: _lines(summary, across, path) for what, path in _FIGURES.items()}
+    lines = {what: _lines(summary, across, path) for what, path in _figures(summary).items()}
     rows = []
     for line in dict.fromkeys(name for found in lines.values() for name in found):
         for at in map(_place, summary.axes[across]):
@@ -99,7 +105,7 @@ def over_thinking(cells: Cells) -> Chart | None:
         caption="Means over the seeds, and over schedulers that differ in nothing but their number. Durations are in "
         "seconds.",
         variants=tuple((what, over(found, shown, what)) for what, found in lines.items()),
-        head=("scheduler", shown, *_FIGURES),
+        head=("scheduler", shown, *_figures(summary)),
         rows=tuple(rows),
         choose="figure",
     )

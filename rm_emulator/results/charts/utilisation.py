@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from rm_emulator.results.chart import CLUSTER, Cells, Chart, Figure, register
@@ -28,7 +29,8 @@ def utilisation(cells: Cells) -> Chart | None:
             held = table["held"].to_numpy() / table["capacity"].to_numpy()
             at = table["start_ms"].to_numpy() / divisor
             step = -(-len(at) // CURVE_POINTS)
-            line = trace(label, at[::step], means(held, step), of_label(index, 1.8), "%{y:.0%}")
+            x, y = np.r_[at[::step], table["end_ms"].to_numpy().max() / divisor], means(held, step)
+            line = trace(label, x, np.r_[y, y[-1]], of_label(index, 1.8), "%{y:.0%}")
             series.setdefault(resource, []).append(line)
     layout = {
         "xaxis": time_axis(
