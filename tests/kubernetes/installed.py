@@ -38,6 +38,17 @@ def programs(version: str = binaries.VERSION) -> Mapping[str, Path]:
     return binaries.need(version, build=ci)
 
 
+def helm() -> Path:
+    """The program. CI builds what is missing, others skip the test."""
+    if binaries.find(binaries.HELM) is None:
+        if os.environ.get("CI") != "true":
+            pytest.skip("no helm: `make controlplane` builds one (needs Go 1.26)")
+        binaries.build_all(programs=(binaries.HELM,))
+    found = binaries.find(binaries.HELM)
+    assert found is not None
+    return found
+
+
 @contextmanager
 def a_control_plane(folder: Path, *, version: str = binaries.VERSION) -> Iterator[Devcluster]:
     """A control plane that is not up yet, and gone at the end."""

@@ -31,6 +31,7 @@ PAGES = sorted(
 #: How commands begin that are not run -> why not.
 NOT_HERE = {
     "docker build": "takes an image from a registry",
+    "helm ": "another way to the same: test_chart_controlplane.py",
     "kubectl -n rm-system wait": "the devcluster runs our Deployments as processes: nothing marks them available",
     "kubectl -n rm-system exec": "likewise: there is no container to look into",
     "kubectl -n NS patch": "the samples leave no gate to be opened by hand; test_releases_controlplane.py opens gates",

@@ -21,7 +21,8 @@ from schedulers.objects import names
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
-FILES = sorted(MANIFESTS.rglob("*.yaml"))
+#: Without the chart, whose templates are no YAML before Helm has filled them in.
+FILES = [path for path in sorted(MANIFESTS.rglob("*.yaml")) if not path.is_relative_to(MANIFESTS / "helm")]
 CONFIGS = [MANIFESTS / "base" / "config.yaml", MANIFESTS / "overlays" / "production" / "config.yaml"]
 
 
@@ -31,7 +32,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 
 def objects(kind: str, folder: str = "") -> Iterator[dict[str, Any]]:
-    for file in sorted((MANIFESTS / folder).rglob("*.yaml")):
+    for file in (file for file in FILES if file.is_relative_to(MANIFESTS / folder)):
         yield from (one for one in read(file) if one.get("kind") == kind)
 
 
