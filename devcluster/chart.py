@@ -86,6 +86,7 @@ controllers:
 {controllers_settings}
 
 # Queues, each a name and what the spec of a Queue has: [{{name: data, weight: 3}}, {{name: etl, parent: data}}]
+# One that is taken away here stays: kubectl delete queue NAME.
 queues: []
 
 networkPolicy:
@@ -138,13 +139,12 @@ def made(kubectl: Path) -> dict[str, str]:
     for component, value in COMPONENTS.items():
         extra = rendered(kubectl, "production", component)
         objects = [one for key, one in extra.items() if key not in overlays["production"]]
-        documents = [f"{{{{- if .Values.{value} }}}}\n{_text(objects)}{{{{- end }}}}\n"]
-        files[f"templates/{component}.yaml"] = documents
+        files[f"templates/{component}.yaml"] = [f"{{{{- if .Values.{value} }}}}\n{_text(objects)}{{{{- end }}}}\n"]
     return {
         "Chart.yaml": _MADE + _CHART.format(version=values.pop("version")),
         "values.yaml": _MADE + _VALUES.format(**values),
         "values.schema.json": json.dumps(_schema(overlays), indent=2) + "\n",
-        **{name: _MADE + "".join(documents) for name, documents in files.items()},
+        **{name: _MADE + "".join(parts) for name, parts in files.items()},
     }
 
 
@@ -166,8 +166,12 @@ def rendered(kubectl: Path, overlay: str, component: str = "") -> dict[Key, dict
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - found or built by us
     if done.returncode:
         raise RuntimeError(f"kubectl kustomize: {done.stderr.strip()}")
-    objects = [one for one in yaml.load_all(done.stdout, yaml.CSafeLoader) if one]
-    return {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    return {(one["kind"], one["metadata"]["name"]): one for one in documents(done.stdout)}
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    """The objects of a YAML text."""
+    return [one for one in yaml.load_all(text, _Loader) if one]
 
 
 def _by_object(overlays: Mapping[str, dict[Key, dict[str, Any]]]) -> dict[Key, list[tuple[list[str], dict[str, Any]]]]:
@@ -365,6 +369,13 @@ def _closed(schema: Any) -> Any:
 
 
 # -- text ---------------------------------------------------------------------------------------
+
+
+class _Loader(yaml.CSafeLoader):
+    """1e-06 is a number, as it is for Kubernetes."""
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789"))
 
 
 class _Dumper(yaml.SafeDumper):

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -164,20 +164,25 @@ class Installed:
             self.service.stop()
 
     def replay(self, *, cut: bool = False) -> int:
-        """Replay all event logs: decisions must be identical. Returns how many facts there were.
+        """As `replayed`, of the brains' event logs."""
+        return replayed(self.logs, cut=cut)
 
-        cut: brains were killed, so a last line may be cut off.
-        """
-        facts = 0
-        for file in self.logs:
-            lines = file.read_bytes().splitlines(keepends=True)
-            if cut and lines and not lines[-1].endswith(b"\n"):
-                lines.pop()
-            if cut:
-                lines = _whole_rounds(lines)
-            if lines:
-                facts += sum(1 for _ in Replay(lines))
-        return facts
+
+def replayed(logs: Iterable[Path], *, cut: bool = False) -> int:
+    """Replay event logs: decisions must be identical. Returns how many facts there were.
+
+    cut: brains were killed, so a last line may be cut off.
+    """
+    facts = 0
+    for file in logs:
+        lines = file.read_bytes().splitlines(keepends=True)
+        if cut and lines and not lines[-1].endswith(b"\n"):
+            lines.pop()
+        if cut:
+            lines = _whole_rounds(lines)
+        if lines:
+            facts += sum(1 for _ in Replay(lines))
+    return facts
 
 
 def _whole_rounds(lines: list[bytes]) -> list[bytes]:

@@ -46,7 +46,7 @@ def kustomized(folder: Path) -> Objects:
 
 
 def by_name(text: str) -> Objects:
-    objects = [plain(one) for one in yaml.load_all(text, yaml.CSafeLoader) if one]
+    objects = [plain(one) for one in chart.documents(text)]
     found = {(one["kind"], one["metadata"]["name"]): one for one in objects}
     assert len(found) == len(objects)
     return found
