@@ -601,7 +601,7 @@ ONLY_BRAIN = "are written and removed by brain alone"
 
 
 #: What Kubernetes' role edit is made of, which a devcluster has no controller to put together.
-EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view", "rm-submit", "rm-view")
+EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view", "rm-user", "rm-view")
 
 
 @pytest.fixture(scope="module")
