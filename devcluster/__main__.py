@@ -1,4 +1,4 @@
-"""`python -m devcluster build | up | install | status | down | demo | chart`."""
+"""`python -m devcluster build | up | status | down | demo | chart`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FOLDER = Path(tempfile.gettempdir()) / "rm-devcluster"
 def main() -> int:
     """0: done; 1: something is down; 2: it cannot be."""
     parser = argparse.ArgumentParser(prog="python -m devcluster", description=__doc__)
-    parser.add_argument("command", choices=("build", "up", "install", "run", "status", "down", "demo", "chart"))
+    parser.add_argument("command", choices=("build", "up", "run", "status", "down", "demo", "chart"))
     parser.add_argument("--dir", type=Path, default=_FOLDER, help=f"where it lives (default: {_FOLDER})")
     parser.add_argument("--nodes", type=int, default=4, help="so many fake nodes (default: 4)")
     parser.add_argument("--cpu", default="8", help="of each node (default: 8)")
@@ -52,11 +52,9 @@ def _do(asked: argparse.Namespace) -> int:
     match asked.command:
         case "up":
             cluster.up(nodes=asked.nodes, cpu=asked.cpu, memory=asked.memory, reserved=True)
-            sys.stderr.write(f"{asked.nodes} nodes are ready. Use it with:\n")
-            sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
-        case "install":
             install(cluster)
-            sys.stderr.write("brain, kube-scheduler and controllers are ready.\n")
+            sys.stderr.write(f"brain, kube-scheduler, controllers and {asked.nodes} nodes are ready. Use them with:\n")
+            sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
         case "run":
             run_installed(cluster)
         case "down":

@@ -101,12 +101,12 @@ class Installed:
         cluster.apply(renamed(cluster.folder / "overlay", overlay, namespace, prefix))
         self._configure(f"{prefix}rm-brain", brain or {})
         self._configure(f"{prefix}rm-controllers", controllers or {})
-        self.service = self._certified() if overlay == "production" else None
+        self.service = self._certified(f"{prefix}rm-brain") if overlay == "production" else None
         services = {f"{prefix}rm-brain": self.service.port} if self.service is not None else {}
         self.brain = Running(cluster, f"{prefix}rm-brain", namespace, services=services)
         self.controllers = Running(cluster, f"{prefix}rm-controllers", namespace)
         if self.service is not None:
-            self.service.lead_to(self.brain, "brain", 8443)
+            self.service.lead_to(self.brain, 8443)
         try:
             self.controllers.wait_ready()
             self.brain.wait_ready()
@@ -133,13 +133,13 @@ class Installed:
     def _configure(self, name: str, settings: Mapping[str, Any]) -> None:
         change_config(self.cluster, name, lambda config: config | dict(settings), namespace=self.namespace)
 
-    def _certified(self) -> Service:
-        """Make the Secrets; the Service is a port that will lead to the brain that is ready."""
+    def _certified(self, name: str) -> Service:
+        """Make the Secrets; the Service is a port that will lead to the brain that leads."""
         kubectl = f"{self.cluster.programs['kubectl']} --kubeconfig {self.cluster.kubeconfig}"
         script = MANIFESTS / "overlays" / "production" / "certificates.sh"
         command = [str(script), "--namespace", self.namespace]
         subprocess.run(command, env={"PATH": os.environ["PATH"], "KUBECTL": kubectl}, check=True, timeout=60)
-        return Service(free_ports(1)[0])
+        return Service(self.cluster, free_ports(1)[0], name, self.namespace)
 
     @property
     def logs(self) -> list[Path]:
