@@ -38,14 +38,14 @@ def programs(version: str = binaries.VERSION) -> Mapping[str, Path]:
     return binaries.need(version, build=ci)
 
 
-def helm() -> Path:
-    """The program. CI builds what is missing, others skip the test."""
-    if binaries.find(binaries.HELM) is None:
-        if os.environ.get("CI") != "true":
-            pytest.skip("no helm: `make controlplane` builds one (needs Go 1.26)")
-        binaries.build_all(programs=(binaries.HELM,))
-    found = binaries.find(binaries.HELM)
-    assert found is not None
+def program(name: str) -> Path:
+    """One program. CI builds what is missing, others skip the test."""
+    found = binaries.find(name)
+    if found is None and os.environ.get("CI") == "true":
+        binaries.build_all(programs=(name,))
+        found = binaries.find(name)
+    if found is None:
+        pytest.skip(f"no {name}: `make controlplane` builds one (needs Go 1.26)")
     return found
 
 

@@ -15,11 +15,12 @@ import pytest
 import yaml
 
 from devcluster import chart
+from devcluster.binaries import HELM
 from operators.controllers.config import load_controllers
 from operators.extender.config import load_brain
 from rm_emulator.version import __version__
 from schedulers.objects import names
-from tests.kubernetes.installed import helm, programs, renamed
+from tests.kubernetes.installed import program, renamed
 
 Objects = dict[tuple[str, str], dict[str, Any]]
 
@@ -28,7 +29,7 @@ ADDED = ("rm-emulator.io/settings", "helm.sh/resource-policy")
 
 
 def template(*options: str, namespace: str = names.NAMESPACE) -> subprocess.CompletedProcess[str]:
-    command = [str(helm()), "template", "rm-emulator", str(chart.FOLDER), "-n", namespace, *options]
+    command = [str(program(HELM)), "template", "rm-emulator", str(chart.FOLDER), "-n", namespace, *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
 
 
@@ -41,7 +42,7 @@ def rendered(*options: str, namespace: str = names.NAMESPACE) -> Objects:
 
 @cache
 def kustomized(folder: Path) -> Objects:
-    command = [str(programs()["kubectl"]), "kustomize", str(folder)]
+    command = [str(program("kubectl")), "kustomize", str(folder)]
     return by_name(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
@@ -81,7 +82,7 @@ def differences(chart: Objects, overlay: Objects) -> dict[tuple[str, str], Any]:
 
 
 def test_the_chart_is_what_the_overlays_make_it() -> None:
-    made = chart.made(programs()["kubectl"])
+    made = chart.made(program("kubectl"))
     kept = {name: (chart.FOLDER / name).read_text() for name in made}
     assert kept == made, "run `python -m devcluster chart`"
     marked = {str(f.relative_to(chart.FOLDER)) for f in chart.FOLDER.rglob("*.yaml") if "Made by" in f.read_text()[:20]}
@@ -221,7 +222,7 @@ def test_a_value_that_is_wrong_is_refused_in_one_sentence(given: str) -> None:
 
 
 def test_helm_finds_nothing_to_mend() -> None:
-    command = [str(helm()), "lint", "--strict", str(chart.FOLDER)]
+    command = [str(program(HELM)), "lint", "--strict", str(chart.FOLDER)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

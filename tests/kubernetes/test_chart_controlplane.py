@@ -14,11 +14,12 @@ import pytest
 import yaml
 
 from devcluster import chart
+from devcluster.binaries import HELM
 from devcluster.cluster import Devcluster, free_ports
 from devcluster.deployments import Running
 from devcluster.service import Service
 from schedulers.objects import names
-from tests.kubernetes.installed import MANIFESTS, dagjob, helm, phase, replayed, stage, submit, wait
+from tests.kubernetes.installed import MANIFESTS, dagjob, phase, program, replayed, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -84,7 +85,7 @@ class Release:
         return sorted(one["metadata"]["name"] for one in found)
 
     def _begun(self, *words: str) -> subprocess.Popen[str]:
-        command = [str(helm()), *words, "--namespace", self.namespace]
+        command = [str(program(HELM)), *words, "--namespace", self.namespace]
         return subprocess.Popen(
             command, env=self._environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
