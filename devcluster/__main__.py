@@ -1,4 +1,4 @@
-"""`python -m devcluster build | up | install | status | down | demo`."""
+"""`python -m devcluster build | up | status | down | demo | chart`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from devcluster import binaries
+from devcluster.chart import write_chart
 from devcluster.cluster import Broken, Devcluster
 from devcluster.demo import demo
 from devcluster.installation import install, run_installed, uninstall
@@ -18,7 +19,7 @@ _FOLDER = Path(tempfile.gettempdir()) / "rm-devcluster"
 def main() -> int:
     """0: done; 1: something is down; 2: it cannot be."""
     parser = argparse.ArgumentParser(prog="python -m devcluster", description=__doc__)
-    parser.add_argument("command", choices=("build", "up", "install", "run", "status", "down", "demo"))
+    parser.add_argument("command", choices=("build", "up", "run", "status", "down", "demo", "chart"))
     parser.add_argument("--dir", type=Path, default=_FOLDER, help=f"where it lives (default: {_FOLDER})")
     parser.add_argument("--nodes", type=int, default=4, help="so many fake nodes (default: 4)")
     parser.add_argument("--cpu", default="8", help="of each node (default: 8)")
@@ -44,15 +45,16 @@ def _do(asked: argparse.Namespace) -> int:
         return 0
     if asked.command == "demo":
         return demo()
+    if asked.command == "chart":
+        write_chart(binaries.need(build=False)["kubectl"])
+        return 0
     cluster = Devcluster(asked.dir, version=asked.version)
     match asked.command:
         case "up":
             cluster.up(nodes=asked.nodes, cpu=asked.cpu, memory=asked.memory, reserved=True)
-            sys.stderr.write(f"{asked.nodes} nodes are ready. Use it with:\n")
-            sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
-        case "install":
             install(cluster)
-            sys.stderr.write("brain, kube-scheduler and controllers are ready.\n")
+            sys.stderr.write(f"brain, kube-scheduler, controllers and {asked.nodes} nodes are ready. Use them with:\n")
+            sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
         case "run":
             run_installed(cluster)
         case "down":

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,10 @@ VERSION: Final = "1.36.3"
 OLDER: Final = "1.35.4"
 _ETCD: Final = "3.6.8"
 _KWOK: Final = "0.8.0"
+_HELM: Final = "4.3.1"
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl", "kwok")
+#: What installs our chart; a control plane does without.
+HELM: Final = "helm"
 #: Tool modules, in which the versions above stand again.
 MODULES: Final = Path(__file__).parents[1] / "tests" / "kubernetes" / "controlplane"
 
@@ -44,12 +47,12 @@ def find(name: str, version: str = VERSION) -> Path | None:
 
 
 def _version_of(name: str, version: str) -> str:
-    return {"etcd": _ETCD, "kwok": _KWOK}.get(name, version)
+    return {"etcd": _ETCD, "kwok": _KWOK, HELM: _HELM}.get(name, version)
 
 
 def _is_of(program: str, version: str) -> bool:
     """Whether an installed program is of the version that the manifests are tested with."""
-    flag = ["version", "--client"] if program.endswith("kubectl") else ["--version"]
+    flag = {"kubectl": ["version", "--client"], HELM: ["version"]}.get(Path(program).name, ["--version"])
     try:
         done = subprocess.run([program, *flag], capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
@@ -57,9 +60,9 @@ def _is_of(program: str, version: str) -> bool:
     return re.search(rf"(?<![\d.]){re.escape(version)}(?![\d.])", done.stdout) is not None
 
 
-def missing(version: str = VERSION) -> list[str]:
+def missing(version: str = VERSION, programs: Sequence[str] = PROGRAMS) -> list[str]:
     """Programs that `find` does not find."""
-    return [name for name in PROGRAMS if find(name, version) is None]
+    return [name for name in programs if find(name, version) is None]
 
 
 def can_build() -> bool:
@@ -70,7 +73,7 @@ def can_build() -> bool:
 def need(version: str = VERSION, *, build: bool) -> dict[str, Path]:
     """All programs by name, built first if need be. Raises NoBinaries."""
     if build and missing(version):
-        build_all(version)
+        build_all(version, PROGRAMS)
     programs = {name: path for name in PROGRAMS if (path := find(name, version)) is not None}
     lacking = [name for name in PROGRAMS if name not in programs]
     if lacking:
@@ -81,15 +84,15 @@ def need(version: str = VERSION, *, build: bool) -> dict[str, Path]:
     return programs
 
 
-def build_all(version: str = VERSION) -> None:
+def build_all(version: str = VERSION, programs: Sequence[str] = (*PROGRAMS, HELM)) -> None:
     """Build what is missing; a killed build leaves nothing half-made, and two do not get in each other's way."""
-    if not missing(version):
+    if not missing(version, programs):
         return  # needs no Go
     if not can_build():
         raise NoBinaries("the control plane is built from a checkout with Go 1.26: install it from https://go.dev/dl/")
     cache(version).mkdir(parents=True, exist_ok=True)
     with _lock(cache(version) / ".lock"):
-        todo = missing(version)
+        todo = missing(version, programs)
         for number, name in enumerate(todo, start=1):
             sys.stderr.write(f"[{number}/{len(todo)}] building {name} {_version_of(name, version)}\n")
             _build(name, version)
@@ -114,6 +117,8 @@ def _package(name: str, version: str) -> tuple[str, str]:
         return "etcd", "go.etcd.io/etcd/server/v3"
     if name == "kwok":
         return "kwok", "sigs.k8s.io/kwok/cmd/kwok"
+    if name == HELM:
+        return "helm", "helm.sh/helm/v4/cmd/helm"
     module = "kubernetes" if version == VERSION else f"kubernetes-{version.rpartition('.')[0]}"
     return module, f"k8s.io/kubernetes/cmd/{name}"
 

@@ -5,6 +5,7 @@ Whatever is in the folder is found again: a devcluster can be brought up by one 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -33,8 +34,12 @@ from schedulers.objects.names import RESERVED_TAINT
 #: Clients end before the API server, and the API server before etcd: without etcd it would hang.
 PARTS: Final = ("etcd", "apiserver", "controller-manager", "kwok", "scheduler")
 #: job: batch/v1 Jobs; garbage-collector: what belongs to a deleted DagJob goes; namespace: deleted namespaces empty
-#: themselves; pod-garbage-collector: pods of nodes that are gone; disruption: PDBs have a status.
+#: themselves; pod-garbage-collector: pods of nodes that are gone; disruption: PDBs have a status; deployment,
+#: replicaset: Pods of our Deployments; resourcequota: without a status a quota refuses all.
 _CONTROLLERS: Final = (
+    "deployment-controller",
+    "replicaset-controller",
+    "resourcequota-controller",
     "job-controller",
     "garbage-collector-controller",
     "namespace-controller",
@@ -301,9 +306,22 @@ class Devcluster:
         self.kubectl("create", "namespace", name)
         return name
 
-    def token(self, namespace: str, account: str, *, duration: str = "1h") -> str:
-        """A token of a ServiceAccount, as its pod would have it."""
-        return self.kubectl("create", "token", account, "-n", namespace, f"--duration={duration}").strip()
+    def patch(self, path: str, change: Any) -> None:
+        """A merge patch as the administrator. Raises ApiError."""
+
+        async def do() -> None:
+            async with self.client() as client:
+                await client.patch(path, change, kind="merge")
+
+        asyncio.run(do())
+
+    def token(self, namespace: str, account: str, *, duration: str = "1h", pod: tuple[str, str] | None = None) -> str:
+        """A token of a ServiceAccount. pod: name and uid of the Pod that it is bound to, as a kubelet binds it."""
+        command = ["create", "token", account, "-n", namespace, f"--duration={duration}"]
+        if pod is not None:
+            name, uid = pod
+            command += ["--bound-object-kind=Pod", f"--bound-object-name={name}", f"--bound-object-uid={uid}"]
+        return self.kubectl(*command).strip()
 
     def add_nodes(
         self,

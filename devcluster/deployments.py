@@ -1,7 +1,10 @@
-"""Runs our Deployments as they are applied, with processes in the place of containers.
+"""Runs the Pods of our Deployments as they are applied, with processes in the place of containers.
+
+Kubernetes' own controllers make the Pods and replace them; here is the kubelet's part. The Pods have no node, so that
+nothing takes room on nodes that schedulers see.
 
 What a kubelet does, as far as our pods can tell: command, arguments and environment of each container; ConfigMaps,
-Secrets, empty and claimed directories where they are mounted; the ServiceAccount's token; probes; restarts.
+Secrets, empty and claimed directories where they are mounted; the token bound to the Pod; probes; restarts; status.
 Init containers run to their end first. There is no container, so an absolute mount path is replaced by a private
 directory wherever it stands in arguments, environment or mounted text, a declared container port by a free one, and a
 Service of ours by loopback.
@@ -10,6 +13,7 @@ Service of ours by loopback.
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import re
 import signal
@@ -28,7 +32,8 @@ import msgspec
 from devcluster.cluster import Broken, Devcluster, free_ports
 from devcluster.pki import write
 from devcluster.processes import Process
-from schedulers.objects.names import NAMESPACE
+from operators.client import ApiError, path_of, stamp
+from schedulers.objects.names import GROUP, LEADER_LABEL, NAMESPACE
 
 _REPOSITORY: Final = Path(__file__).parents[1]
 _TICK_S: Final = 0.2
@@ -38,6 +43,12 @@ _LIFE: Final = "2h"  # of a token
 _RESTART_S: Final = 0.5
 _LONGEST_S: Final = 4.0
 _STEADY_S: Final = 10.0
+#: Between two looks at the Pods.
+_LOOK_S: Final = 0.5
+#: For the controllers to make the Pods.
+_MADE_S: Final = 60.0
+#: Keeps a deleted Pod, and so its token, until its processes have ended; a Pod without a node would go at once.
+_FINALIZER: Final = f"{GROUP}/devcluster"
 
 
 class Probe(msgspec.Struct):
@@ -128,15 +139,16 @@ class Container:
 
 
 class Replica:
-    """One pod of a Deployment: a folder, its containers. services: by name the port on loopback that stands for it."""
+    """One Pod: a folder, its containers. services: by name the port on loopback that stands for it."""
 
-    def __init__(
-        self, cluster: Devcluster, deployment: Mapping[str, Any], index: int, services: Mapping[str, int]
-    ) -> None:
-        self._cluster, self._spec = cluster, deployment["spec"]["template"]["spec"]
+    def __init__(self, cluster: Devcluster, pod: Mapping[str, Any], services: Mapping[str, int]) -> None:
+        self._cluster, self._spec = cluster, pod["spec"]
         self._services = services
-        self.name = f"{deployment['metadata']['name']}-{index}"
-        self.namespace: str = deployment["metadata"]["namespace"]
+        self.name: str = pod["metadata"]["name"]
+        self.uid: str = pod["metadata"]["uid"]
+        self.namespace: str = pod["metadata"]["namespace"]
+        self._told: Any = None
+        self._began = stamp()
         self.folder = cluster.folder / "pods" / self.name
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         declared = [port["containerPort"] for c in self._spec["containers"] for port in c.get("ports", ())]
@@ -145,6 +157,61 @@ class Replica:
         self.renew_token()
         self._run_init_containers()
         self.containers = {c["name"]: self._container(c) for c in self._spec["containers"]}
+
+    # -- the Pod --------------------------------------------------------------------------------
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all containers are."""
+        return all(container.ready for container in self.containers.values())
+
+    def start(self) -> None:
+        """Start the containers. The Pod stays from now on until `stop`, also when it is deleted."""
+        self._cluster.patch(self._path, {"metadata": {"finalizers": [_FINALIZER]}})
+        for container in self.containers.values():
+            container.start()
+
+    def stop(self, grace_s: float = 30.0) -> None:
+        """End the containers, and let the Pod go."""
+        for container in self.containers.values():
+            container.process.send(signal.SIGTERM)
+        for container in self.containers.values():
+            container.process.stop(grace_s=grace_s)
+            container.ready = False
+        with contextlib.suppress(ApiError):
+            self.tell()
+            self._cluster.patch(self._path, {"metadata": {"finalizers": None}})
+
+    def tell(self) -> None:
+        """Write the Pod's status if it has changed. Raises ApiError."""
+        status = self._status()
+        if status != self._told:
+            changed = [{**condition, "lastTransitionTime": stamp()} for condition in status["conditions"]]
+            self._cluster.patch(f"{self._path}/status", {"status": status | {"conditions": changed}})
+            self._told = status
+
+    def _status(self) -> dict[str, Any]:
+        ready = "True" if self.is_ready else "False"
+        return {
+            "phase": "Running",
+            "startTime": self._began,
+            "conditions": [{"type": name, "status": ready} for name in ("Ready", "ContainersReady")],
+            "containerStatuses": [
+                {
+                    "name": name,
+                    "image": "process",
+                    "imageID": "",
+                    "ready": container.ready,
+                    "restartCount": max(0, container.restarts),
+                    "state": {"running": {"startedAt": self._began}},
+                }
+                for name, container in self.containers.items()
+            ],
+        }
+
+    @property
+    def _path(self) -> str:
+        return path_of("Pod", f"{self.namespace}/{self.name}")
 
     def _run_init_containers(self) -> None:
         """Run them one after the other; then replace the Services that their files name by local ports."""
@@ -168,7 +235,7 @@ class Replica:
         folder = self.folder / "serviceaccount"
         folder.mkdir(exist_ok=True, mode=0o700)
         account = self._spec.get("serviceAccountName", "default")
-        token = self._cluster.token(self.namespace, account, duration=_LIFE)
+        token = self._cluster.token(self.namespace, account, duration=_LIFE, pod=(self.name, self.uid))
         for name, text in (
             ("token", token),
             ("ca.crt", self._cluster.authority.ca.read_text()),
@@ -269,7 +336,7 @@ class Replica:
             "metadata.name": self.name,
             "metadata.namespace": self.namespace,
             "status.podIP": "127.0.0.1",
-            "metadata.uid": self.name,
+            "metadata.uid": self.uid,
         }
         for entry in spec.get("env", ()):
             if "value" in entry:
@@ -287,7 +354,7 @@ class Replica:
 
 
 class Running:
-    """A Deployment that runs, watched over by a thread until it is stopped. services: as of a Replica."""
+    """The Pods of a Deployment, run by a thread until they are stopped, oldest first. services: as of a Replica."""
 
     def __init__(
         self,
@@ -297,14 +364,14 @@ class Running:
         *,
         services: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        deployment = cluster.get("deployment", name, "-n", namespace)
-        count = deployment["spec"].get("replicas", 1)
-        self.replicas = [Replica(cluster, deployment, index, services) for index in range(count)]
+        self._cluster, self._name, self._namespace, self._services = cluster, name, namespace, services
+        self._selector = ""
+        self.replicas: list[Replica] = []
+        self._ending: list[threading.Thread] = []
         self._lock, self._over = threading.RLock(), threading.Event()
+        self._await_pods()
+        self._compare()
         self._thread = threading.Thread(target=self._watch, name=f"kubelet-{name}", daemon=True)
-        for replica in self.replicas:
-            for container in replica.containers.values():
-                container.start()
         self._thread.start()
 
     def container(self, name: str, replica: int = 0) -> Container:
@@ -320,9 +387,14 @@ class Running:
         """The end of what a container has said."""
         return self.container(name, replica).process.tail(lines)
 
+    def leader(self) -> int | None:
+        """The ready replica whose Pod has the leader's label; None where there is none, or none is ready."""
+        pods = {pod["metadata"]["name"] for pod in self._pods(f"{LEADER_LABEL}=true")}
+        return next((n for n, r in enumerate(self.replicas) if r.name in pods and r.is_ready), None)
+
     def is_ready(self) -> bool:
-        """Whether at least one replica is ready in all its containers."""
-        return any(all(c.ready for c in replica.containers.values()) for replica in self.replicas)
+        """Whether at least one replica is ready in all its containers; of brains, whether the leader is."""
+        return self.leader() is not None if "brain" in self._selector else any(r.is_ready for r in self.replicas)
 
     def wait_ready(self, seconds: float = 60) -> None:
         """Wait for `is_ready`. Raises TimeoutError with the logs."""
@@ -334,25 +406,73 @@ class Running:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """End all containers, as a deleted Deployment's."""
+        """End all containers, as a node does that is shut down; the Pods stay, and are not ready."""
         self._over.set()
         self._thread.join()
+        for thread in self._ending:
+            thread.join()
         for replica in self.replicas:
-            for container in replica.containers.values():
-                container.process.stop()
+            replica.stop()
 
     # -- the kubelet's part ---------------------------------------------------------------------
 
+    def _await_pods(self) -> None:
+        """Until the controllers have made as many Pods of the present template as the Deployment wants."""
+        until = time.monotonic() + _MADE_S
+        while True:
+            deployment = self._cluster.get("deployment", self._name, "-n", self._namespace)
+            spec, status = deployment["spec"], deployment.get("status", {})
+            labels = spec["selector"]["matchLabels"]
+            self._selector = ",".join(f"{key}={value}" for key, value in labels.items())
+            is_seen = status.get("observedGeneration") == deployment["metadata"]["generation"]
+            if is_seen and status.get("replicas", 0) == status.get("updatedReplicas", 0) == spec.get("replicas", 1):
+                return
+            if time.monotonic() > until:
+                raise Broken(f"no Pods are made of Deployment {self._name}: {status}")
+            time.sleep(0.1)
+
+    def _pods(self, selector: str) -> list[dict[str, Any]]:
+        """Pods of the Deployment that have these labels too, oldest first; none while nobody answers."""
+        try:
+            listed = self._cluster.get("pods", "-n", self._namespace, "-l", f"{self._selector},{selector}".strip(","))
+        except RuntimeError:
+            return []
+        return sorted(listed["items"], key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
+
+    def _compare(self) -> None:
+        """Start Pods that have come, and end those that are deleted."""
+        pods = self._pods("")
+        if not pods:
+            return
+        wanted = {pod["metadata"]["uid"]: pod for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+        for replica in [each for each in self.replicas if each.uid not in wanted]:
+            with self._lock:
+                self.replicas = [each for each in self.replicas if each is not replica]
+            self._ending.append(threading.Thread(target=replica.stop, name=f"end-{replica.name}", daemon=True))
+            self._ending[-1].start()
+        for uid in wanted.keys() - {each.uid for each in self.replicas}:
+            replica = Replica(self._cluster, wanted[uid], self._services)
+            replica.start()
+            with self._lock:
+                self.replicas = [*self.replicas, replica]
+
     def _watch(self) -> None:
-        renewed = time.monotonic()
+        renewed = looked = time.monotonic()
         while not self._over.wait(_TICK_S):
-            if time.monotonic() - renewed > 1800:
-                renewed = time.monotonic()
-                for replica in self.replicas:
-                    replica.renew_token()
+            now = time.monotonic()
+            with contextlib.suppress(ApiError, RuntimeError):  # the API server is away
+                if now - renewed > 1800:
+                    renewed = now
+                    for replica in self.replicas:
+                        replica.renew_token()
+                if now - looked > _LOOK_S:
+                    looked = now
+                    self._compare()
             for replica in self.replicas:
                 for container in replica.containers.values():
                     self._look_at(container)
+                with contextlib.suppress(ApiError):
+                    replica.tell()
 
     def _look_at(self, container: Container) -> None:
         with self._lock:

@@ -58,10 +58,10 @@ def running(cluster: Devcluster, service: Service | None = None) -> Iterator[Run
     with ExitStack() as stack:
         parts = []
         for name in _PARTS:
-            parts.append(Running(cluster, name))
+            parts.append(Running(cluster, name, services={"rm-brain": service.port} if service is not None else {}))
             stack.callback(parts[-1].stop)
         if service is not None:
-            service.lead_to(parts[0], "brain", 8443)
+            service.lead_to(parts[0], 8443)
             stack.callback(service.stop)
         for part in parts:
             part.wait_ready()

@@ -113,6 +113,7 @@ class Lease:
         self._seen: dict[str, Any] | None = None  # the Lease as last read or written
         self._seen_at, self._wait_s = 0.0, 0.0  # when its spec was seen to change, and how long to wait from then
         self._holds, self._renewed_at = False, 0.0
+        self._read_at: float | None = None
         self.term = Term()
 
     @classmethod
@@ -137,6 +138,13 @@ class Lease:
     def holder(self) -> str:
         """The holder's identity, as far as this candidate knows; empty for nobody."""
         return str(_spec(self._seen).get("holderIdentity") or "")
+
+    def unreadable(self) -> str | None:
+        """Why this candidate could not take the Lease once it is free, or None: the Lease is not read regularly."""
+        if self._read_at is None:
+            return f"the Lease {self.name} has not been read yet"
+        silent_s = self._clock() - self._read_at
+        return f"the Lease {self.name} has not been read for {silent_s:.0f} s" if silent_s > self._duration_s else None
 
     async def run(self, gained: Callable[[], Awaitable[None]], lost: Callable[[], Awaitable[None]]) -> None:
         """Campaign, lead, campaign again, until cancelled.
@@ -265,8 +273,9 @@ class Lease:
 
         A Lease deleted under its holder is waited for as if still there: the holder may not know yet.
         """
+        self._read_at = self._clock()
         if _spec(lease) != _spec(self._seen):
-            self._seen_at = self._clock()
+            self._seen_at = self._read_at
         self._seen = lease
         if lease is not None:
             theirs = self.holder not in ("", self.identity)

@@ -23,6 +23,7 @@ SHARED: Final = (
     "policies",
     "rbac",
     "releases",
+    "rights",
     "snapshots",
     "tenants",
 )

@@ -94,11 +94,12 @@ class Shell:
         self.folder.mkdir()
         programs = folder / "bin"
         programs.mkdir()
-        for name, called in (("rm-emulator", "-m rm_emulator"), ("python", "")):
+        names = {"rm-emulator": "-m rm_emulator", "kubectl-rm_emulator": "-m rm_emulator.kubectl", "python": ""}
+        for name, called in names.items():
             (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {called} "$@"\n')
             (programs / name).chmod(0o755)
-        for name in ("docs", "manifests"):
-            (self.folder / name).symlink_to(ROOT / name)
+        for shared in ("docs", "manifests"):
+            (self.folder / shared).symlink_to(ROOT / shared)
         self._environment = {
             "PATH": f"{programs}:/usr/bin:/bin",
             "PYTHONPATH": str(ROOT),

@@ -37,6 +37,7 @@ WITH_COMMANDS = [page for page in IN_ORDER if any(block.language in SHELL for bl
 ELSEWHERE = {
     "docker build": "takes an image from a registry",
     "kubectl ": "needs a cluster: tests/kubernetes/test_guide_controlplane.py, test_tutorial_controlplane.py",
+    "helm ": "likewise: tests/kubernetes/test_chart_controlplane.py",
     "export KUBECONFIG": "names a cluster: tests/kubernetes/test_tutorial_controlplane.py",
     "python -m devcluster ": "starts a control plane: tests/kubernetes/test_tutorial_controlplane.py",
     "rm-emulator snapshot ": "reads a cluster: tests/kubernetes/test_guide_controlplane.py",

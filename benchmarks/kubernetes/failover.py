@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.rows import Row
 from devcluster.cluster import Devcluster, free_ports
@@ -69,7 +69,8 @@ def _turn(cluster: Devcluster, brain: Running, space: str, act: Callable[[], flo
 
 def _end(brain: Running, number: signal.Signals, *, both: bool = False) -> float:
     """End the leading brain, or all; when the signal was sent."""
-    ending = [r.containers["brain"].process for r in brain.replicas if both or r.containers["brain"].ready]
+    leader = brain.leader()
+    ending = [r.containers["brain"].process for n, r in enumerate(brain.replicas) if both or n == leader]
     began = time.monotonic()
     for process in ending:
         process.send(number)
@@ -109,15 +110,7 @@ def _installed(cluster: Devcluster) -> Iterator[Running]:
     kubectl = f"{cluster.programs['kubectl']} --kubeconfig {cluster.kubeconfig}"
     env = {"PATH": os.environ["PATH"], "KUBECTL": kubectl}
     subprocess.run([overlay / "certificates.sh"], env=env, check=True, timeout=60, capture_output=True)  # noqa: S603
-    service = Service(free_ports(1)[0])
-    change_config(cluster, "rm-scheduler", lambda config: _reached(config, service.port))
+    service = Service(cluster, free_ports(1)[0], "rm-brain")
     change_config(cluster, "rm-brain", lambda config: config | {"policy": {"kind": "fifo"}})
     with running(cluster, service) as brain:
         yield brain
-
-
-def _reached(config: dict[str, Any], port: int) -> dict[str, Any]:
-    """kube-scheduler's configuration, with the port that stands for the Service of the brain."""
-    (extender,) = config["extenders"]
-    extender["urlPrefix"] = extender["urlPrefix"].replace("rm-brain.rm-system.svc:8443", f"127.0.0.1:{port}")
-    return config

@@ -193,7 +193,8 @@ class Extender:
         """Ask the brain, if ready and in time; an answer after the budget is dropped."""
         why = self._backend.not_ready()
         if why is not None:
-            raise _Refused("not_ready", f"not ready: {why}", status=503)
+            # Closed, because the next call belongs to the leader: a connection that stays open always leads here.
+            raise _Refused("not_ready", f"not ready: {why}", status=503, close=True)
         if call.left_s() <= 0:
             raise _Refused("late", call.timeout_message("before the decision"), status=503)
         try:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import gc
 import math
+import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from operators.extender.eventlog import EventLog
 from operators.extender.figures import QueueFigures, show_figures
 from operators.extender.history import History
 from operators.extender.intake import Breaks, Broken
+from operators.extender.leader_label import LeaderLabel
 from operators.extender.rehearsals import rehearse_all
 from operators.extender.releases import ReleaseWriter, may_pass
 from operators.extender.reports import ReportWriter
@@ -87,7 +89,9 @@ class BrainProcess:
         self.config, self.client, self.identity = config, client, identity
         self.cache = Cache(client, self._hear)
         self.term: Leadership | None = None
-        self.lease: Lease | None = None
+        election = config.leader_election
+        self.lease = Lease.of(client, election, namespace=config.namespace, identity=identity) if election else None
+        self._label = LeaderLabel(client, config.namespace, os.environ.get("POD_NAME"), self._holds_lease)
         self.snapshots = Snapshots(client, namespace=config.namespace, term=self._lease_term)
         self.history = History(Path(config.storage.dir) / "history.sqlite")
         self.watchdog = LoopWatchdog(STUCK_S)
@@ -101,6 +105,19 @@ class BrainProcess:
         """See ExtenderBackend: the process leads, has taken over, and hears the API server."""
         why = self.cache.not_ready(self.config.cache.stale_s)
         return why or (self._no_term() if self.term is None else None)
+
+    def not_able(self) -> str | None:
+        """Why this replica is not Ready, or None: a standby that could take over is, and a leader that decides."""
+        why = self.cache.not_ready(self.config.cache.stale_s)
+        if why is None and self.lease is not None:
+            why = self.lease.unreadable()
+        if why is None and self.term is None and (self._taking_over is not None or self.lease is None):
+            why = self._no_term()
+        return why
+
+    def _holds_lease(self) -> bool:
+        """Without an election the only replica always does."""
+        return self.lease is None or self.lease.leads
 
     def _no_term(self) -> str:
         """Why nothing is decided here, as far as this replica knows."""
@@ -153,6 +170,7 @@ class BrainProcess:
         A term that breaks is followed by a term built from the objects alone: an impossible fact is our mistake, not
         the cluster's. Raises errors beyond the mending of another term: anything but a fact, twice within STEADY_S.
         """
+        self._label.look()
         use_snapshot, broke_at = True, -math.inf
         try:
             while True:
@@ -176,6 +194,7 @@ class BrainProcess:
 
     async def lost(self) -> None:
         """This replica does not lead any more; `gained` has been cancelled by now, and the term is over."""
+        self._label.look()
 
     async def _lead(self, *, use_snapshot: bool) -> None:
         """One term, until cancelled. Raises the error that breaks the term."""
@@ -389,23 +408,22 @@ class BrainProcess:
         """Until cancelled: watch, lead in turn, serve."""
         port = self.config.extender
         verbs = Extender(self, budget_s=port.budget_s).app()
-        probes = management(self.not_ready, self.watchdog.stuck)
+        probes = management(self.not_able, self.watchdog.stuck)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.cache.run())
                 group.create_task(serve(verbs, port, probes, self.config.management))
+                group.create_task(self._label.run())
                 group.create_task(self._campaign())
         finally:
             self.history.close()
 
     async def _campaign(self) -> None:
         """Lead in turn; without an election, at once."""
-        election = self.config.leader_election
-        if election is None:
+        if self.lease is None:
             await self.gained()
-            return
-        self.lease = Lease.of(self.client, election, namespace=self.config.namespace, identity=self.identity)
-        await self.lease.run(self.gained, self.lost)
+        else:
+            await self.lease.run(self.gained, self.lost)
 
 
 def _has_uid(item: Stored | None, uid: str) -> bool:

@@ -56,6 +56,9 @@ PODS_REFUSED: Final = "PodsRefused"
 #: Type of the condition of a DagJob with pods released and not taken.
 PODS_UNPLACED: Final = "PodsUnplaced"
 
+#: Label of the pod of the brain that leads ("true"): the Service that kube-schedulers call selects by it.
+LEADER_LABEL: Final = f"{GROUP}/leader"
+
 #: Names of the Leases.
 BRAIN_LEASE: Final = "rm-brain-leader"
 CONTROLLERS_LEASE: Final = "rm-controllers-leader"

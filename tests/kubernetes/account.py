@@ -14,10 +14,12 @@ from schedulers.objects import names
 
 
 class Account:
-    """One of our two, by name."""
+    """One of our two, by name. pod: name and uid of the pod that its token is bound to."""
 
-    def __init__(self, cluster: Devcluster, name: str, namespace: str = names.NAMESPACE) -> None:
-        self._access = cluster.access(authorization=f"Bearer {cluster.token(namespace, name)}")
+    def __init__(
+        self, cluster: Devcluster, name: str, namespace: str = names.NAMESPACE, *, pod: tuple[str, str] | None = None
+    ) -> None:
+        self._access = cluster.access(authorization=f"Bearer {cluster.token(namespace, name, pod=pod)}")
         self.user = f"system:serviceaccount:{namespace}:{name}"
 
     def __call__(self, call: Callable[[Client], Awaitable[Any]]) -> Any:

@@ -1,4 +1,4 @@
-"""What is seen of a cluster from outside while it is tried: every change of every pod, who leads, and who is ready."""
+"""What is seen of a cluster from outside while it is tried: every change of every pod, and who leads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,6 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 from devcluster.cluster import Devcluster
-from devcluster.deployments import answers
 from operators.cache.reflector import Change, Kind, Reflector
 from operators.client import ApiError, Client, NotFound
 from schedulers.objects import names
@@ -140,17 +140,20 @@ class Held(NamedTuple):
 class Presence:
     """Whether a brain decides, and whose the Leases are, asked every half second.
 
-    gap_s: longest time in which no replica was ready while the API server answered; the first RECOVERY_S after it came
+    gap_s: longest time in which no replica led while the API server answered; the first RECOVERY_S after it came
     back are left out. changes: of leaders of whom none was killed, and that the API server had not been away from.
     """
 
     def __init__(self, installed: Installed) -> None:
         self.gap_s, self.changes = 0.0, list[str]()
-        probes = (replica.containers["brain"].probes["readiness"] for replica in installed.brain.replicas)
-        self._urls = [probe.url for probe in probes]
-        self._ready_at, self._away_at = time.monotonic(), 0.0
+        self._installed = installed
+        self._led_at, self._away_at = time.monotonic(), 0.0
         self._killed: dict[str, float] = {}
         self._held: dict[str, Held] = {}
+
+    def _urls(self) -> list[str]:
+        ports = [replica.ports[8081] for replica in self._installed.brain.replicas]
+        return [f"http://127.0.0.1:{port}/metrics" for port in ports]
 
     def killed(self, replica: str) -> None:
         """To be told before a replica is killed."""
@@ -167,11 +170,11 @@ class Presence:
                 pass
             except (ApiError, TimeoutError):
                 self._away_at = time.monotonic()
-            ready = await asyncio.gather(*(asyncio.to_thread(answers, url) for url in self._urls))
+            led = await asyncio.gather(*(asyncio.to_thread(_leads, url) for url in self._urls()))
             now = time.monotonic()
-            if any(ready) or now < self._away_at + RECOVERY_S:
-                self._ready_at = now
-            self.gap_s = max(self.gap_s, now - self._ready_at)
+            if any(led) or now < self._away_at + RECOVERY_S:
+                self._led_at = now
+            self.gap_s = max(self.gap_s, now - self._led_at)
             await asyncio.sleep(LOOK_S)
 
     def _see(self, name: str, lease: dict[str, Any]) -> None:
@@ -209,6 +212,16 @@ def watched(cluster: Devcluster, audit: Audit, presence: Presence) -> Iterator[R
     finally:
         loop.call_soon_threadsafe(task.cancel)
         thread.join()
+
+
+def _leads(url: str) -> bool:
+    """Whether the brain of these metrics says that it decides."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=1) as answer:
+            return b"\nrm_leader 1.0\n" in answer.read()
+    except OSError:
+        return False
 
 
 def _run_quietly(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:

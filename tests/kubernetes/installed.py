@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,17 @@ def programs(version: str = binaries.VERSION) -> Mapping[str, Path]:
         lacking = ", ".join(binaries.missing(version))
         pytest.skip(f"no control plane: `make controlplane` builds {lacking} (needs Go 1.26)")
     return binaries.need(version, build=ci)
+
+
+def program(name: str) -> Path:
+    """One program. CI builds what is missing, others skip the test."""
+    found = binaries.find(name)
+    if found is None and os.environ.get("CI") == "true":
+        binaries.build_all(programs=(name,))
+        found = binaries.find(name)
+    if found is None:
+        pytest.skip(f"no {name}: `make controlplane` builds one (needs Go 1.26)")
+    return found
 
 
 @contextmanager
@@ -90,12 +101,12 @@ class Installed:
         cluster.apply(renamed(cluster.folder / "overlay", overlay, namespace, prefix))
         self._configure(f"{prefix}rm-brain", brain or {})
         self._configure(f"{prefix}rm-controllers", controllers or {})
-        self.service = self._certified() if overlay == "production" else None
+        self.service = self._certified(f"{prefix}rm-brain") if overlay == "production" else None
         services = {f"{prefix}rm-brain": self.service.port} if self.service is not None else {}
         self.brain = Running(cluster, f"{prefix}rm-brain", namespace, services=services)
         self.controllers = Running(cluster, f"{prefix}rm-controllers", namespace)
         if self.service is not None:
-            self.service.lead_to(self.brain, "brain", 8443)
+            self.service.lead_to(self.brain, 8443)
         try:
             self.controllers.wait_ready()
             self.brain.wait_ready()
@@ -122,13 +133,13 @@ class Installed:
     def _configure(self, name: str, settings: Mapping[str, Any]) -> None:
         change_config(self.cluster, name, lambda config: config | dict(settings), namespace=self.namespace)
 
-    def _certified(self) -> Service:
-        """Make the Secrets; the Service is a port that will lead to the brain that is ready."""
+    def _certified(self, name: str) -> Service:
+        """Make the Secrets; the Service is a port that will lead to the brain that leads."""
         kubectl = f"{self.cluster.programs['kubectl']} --kubeconfig {self.cluster.kubeconfig}"
         script = MANIFESTS / "overlays" / "production" / "certificates.sh"
         command = [str(script), "--namespace", self.namespace]
         subprocess.run(command, env={"PATH": os.environ["PATH"], "KUBECTL": kubectl}, check=True, timeout=60)
-        return Service(free_ports(1)[0])
+        return Service(self.cluster, free_ports(1)[0], name, self.namespace)
 
     @property
     def logs(self) -> list[Path]:
@@ -153,20 +164,25 @@ class Installed:
             self.service.stop()
 
     def replay(self, *, cut: bool = False) -> int:
-        """Replay all event logs: decisions must be identical. Returns how many facts there were.
+        """As `replayed`, of the brains' event logs."""
+        return replayed(self.logs, cut=cut)
 
-        cut: brains were killed, so a last line may be cut off.
-        """
-        facts = 0
-        for file in self.logs:
-            lines = file.read_bytes().splitlines(keepends=True)
-            if cut and lines and not lines[-1].endswith(b"\n"):
-                lines.pop()
-            if cut:
-                lines = _whole_rounds(lines)
-            if lines:
-                facts += sum(1 for _ in Replay(lines))
-        return facts
+
+def replayed(logs: Iterable[Path], *, cut: bool = False) -> int:
+    """Replay event logs: decisions must be identical. Returns how many facts there were.
+
+    cut: brains were killed, so a last line may be cut off.
+    """
+    facts = 0
+    for file in logs:
+        lines = file.read_bytes().splitlines(keepends=True)
+        if cut and lines and not lines[-1].endswith(b"\n"):
+            lines.pop()
+        if cut:
+            lines = _whole_rounds(lines)
+        if lines:
+            facts += sum(1 for _ in Replay(lines))
+    return facts
 
 
 def _whole_rounds(lines: list[bytes]) -> list[bytes]:

@@ -82,7 +82,7 @@ class StoreClient:
         self.calls: list[tuple[str, str]] = []
 
     async def get(self, path: str, **params: str) -> Any:
-        return await self._call("get", path, lambda: self._get(path))
+        return await self._call("get", path, lambda: self._get(path, params.get("labelSelector")))
 
     async def create(self, path: str, body: Any, **params: str) -> Any:
         return await self._call("create", path, lambda: self._create(f"{path}/{body['metadata']['name']}", body))
@@ -108,10 +108,21 @@ class StoreClient:
             raise NotFound(404, "NotFound", path)
         return {}
 
-    def _get(self, path: str) -> Any:
+    async def patch(self, path: str, body: Any, *, kind: str) -> Any:
+        assert kind == "merge"
+        return await self._call("patch", path, lambda: self._merge_labels(path, body["metadata"]["labels"]))
+
+    def _merge_labels(self, path: str, labels: dict[str, str | None]) -> None:
+        body = self._get(path)
+        merged = {**body["metadata"].get("labels", {}), **labels}
+        body["metadata"]["labels"] = {key: value for key, value in merged.items() if value is not None}
+        self.store.put(path, body)
+
+    def _get(self, path: str, label: str | None = None) -> Any:
         if path.endswith("s") and path not in self.store.objects:
             items = [body for key, body in self.store.objects.items() if key.rpartition("/")[0] == path]
-            return {"items": copy.deepcopy(items)}
+            chosen = [body for body in items if label is None or label in body["metadata"].get("labels", {})]
+            return {"items": copy.deepcopy(chosen)}
         if path not in self.store.objects:
             raise NotFound(404, "NotFound", path)
         return copy.deepcopy(self.store.objects[path])

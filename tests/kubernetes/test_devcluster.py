@@ -34,6 +34,7 @@ def sleeper(tmp_path: Path) -> Process:
         (f"kubernetes-{binaries.OLDER.rpartition('.')[0]}", "k8s.io/kubernetes", binaries.OLDER),
         ("etcd", "go.etcd.io/etcd/server/v3", binaries._ETCD),
         ("kwok", "sigs.k8s.io/kwok", binaries._KWOK),
+        ("helm", "helm.sh/helm/v4", binaries._HELM),
     ],
 )
 def test_the_tool_modules_pin_the_versions_that_the_code_names(module: str, package: str, version: str) -> None:
@@ -77,7 +78,7 @@ def test_a_missing_program_is_told_with_what_to_do(tmp_path: Path, monkeypatch: 
 
 
 def test_programs_that_are_all_there_need_no_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in binaries.PROGRAMS:
+    for name in (*binaries.PROGRAMS, binaries.HELM):
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     monkeypatch.setenv("PATH", "/nowhere")

@@ -100,6 +100,14 @@ def test_a_brain_that_is_not_ready_is_not_asked() -> None:
     assert brain.calls == []
 
 
+def test_a_brain_that_is_not_ready_closes_the_connection_so_that_the_next_call_finds_the_leader() -> None:
+    brain = Recorder()
+    brain.why_not = "another replica leads"
+    assert call(brain, "filter", ASKED).headers["connection"] == "close"
+    brain.why_not = None
+    assert "connection" not in call(brain, "filter", ASKED).headers
+
+
 def test_an_exception_of_the_brain_is_an_error_of_that_call_only() -> None:
     brain = Recorder()
     brain.answer = lambda pod, nodes: FilterAnswer([str({}["gone"])])

@@ -187,31 +187,58 @@ def test_a_new_certificate_is_used_without_a_restart(site: Site) -> None:
     run(work)
 
 
-def test_a_secret_whose_data_link_moves_is_read_again(site: Site, tmp_path: Path) -> None:
-    """As the kubelet changes a mounted Secret: files are links through `..data`, which is renamed over."""
-    mount = tmp_path / "mount"
-    for version in ("..1", "..2"):
-        (mount / version).mkdir(parents=True)
-        pair = site.ca.issue(version, "extender", server=True)
-        for file, name in zip(pair, ("tls.crt", "tls.key"), strict=True):
-            (mount / version / name).write_bytes(file.read_bytes())
-    (mount / "..data").symlink_to("..1")
-    for name in ("tls.crt", "tls.key"):
-        (mount / name).symlink_to(f"..data/{name}")
+def mounted(folder: Path, pair: tuple[Path, Path], ca: Path) -> dict[str, str]:
+    """A Secret as the kubelet mounts it: files are links through `..data`, which is renamed over for each version."""
+    keys, names = ("cert_file", "key_file", "client_ca_file"), ("tls.crt", "tls.key", "ca.crt")
+    folder.mkdir(exist_ok=True)
+    version = folder / f"..{len(list(folder.glob('..[0-9]*')))}"
+    version.mkdir()
+    for file, name in zip((*pair, ca), names, strict=True):
+        (version / name).write_bytes(file.read_bytes())
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(f"..data/{name}")
+    (folder / "..data_tmp").symlink_to(version.name)
+    (folder / "..data_tmp").rename(folder / "..data")
+    return {key: str(folder / name) for key, name in zip(keys, names, strict=True)}
+
+
+def test_no_call_is_refused_while_certificates_are_renewed(site: Site, tmp_path: Path) -> None:
+    """As cert-manager renews them, by the same authority: calls on new connections, and on one that stays."""
+    mount, refused = tmp_path / "mount", reloads("refused")
+    files = mounted(mount, (site.certificate, site.key), site.ca.file)
+    answers: list[int] = []
+
+    async def calls(context: ssl.SSLContext, connector: aiohttp.TCPConnector) -> None:
+        async with aiohttp.ClientSession(connector=connector) as session:
+            while True:
+                async with session.post(f"https://127.0.0.1:{site.verbs}/v1/filter", json=ASKED, ssl=context) as reply:
+                    answers.append(reply.status)
+                    await reply.read()
 
     async def work() -> None:
-        context = site.client(site.ca.issue("scheduler", "system:kube-scheduler"))
-        async with site.served(cert_file=str(mount / "tls.crt"), key_file=str(mount / "tls.key")):
-            before = await shown(site, context)
-            (mount / "..new").symlink_to("..2")
-            (mount / "..new").rename(mount / "..data")
+        old = site.client(site.ca.issue("scheduler", "system:kube-scheduler"))
+        async with site.served(**files):
+            calling = [
+                asyncio.ensure_future(calls(old, aiohttp.TCPConnector(force_close=True))),
+                asyncio.ensure_future(calls(old, aiohttp.TCPConnector(limit=1))),
+            ]
+            for number in range(10):
+                before = await shown(site, old)
+                mounted(mount, site.ca.issue(f"server{number}", "extender", server=True), site.ca.file)
 
-            async def changed() -> bool:
-                return await shown(site, context) != before
+                async def changed(seen: bytes = before) -> bool:
+                    return await shown(site, old) != seen
 
-            await until(changed)
+                await until(changed)
+            assert (await site.ask(site.client(site.ca.issue("renewed", "system:kube-scheduler"))))[0] == 200
+            assert not any(call.done() for call in calling)
+            for call in calling:
+                call.cancel()
+            await asyncio.gather(*calling, return_exceptions=True)
 
     run(work)
+    assert set(answers) == {200}
+    assert reloads("refused") == refused
 
 
 def reloads(outcome: str) -> float:

@@ -5,7 +5,9 @@ The tutorial starts a control plane of its own: test_tutorial_controlplane.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,29 +33,37 @@ PAGES = sorted(
 #: How commands begin that are not run -> why not.
 NOT_HERE = {
     "docker build": "takes an image from a registry",
-    "kubectl -n rm-system wait": "the devcluster runs our Deployments as processes: nothing marks them available",
-    "kubectl -n rm-system exec": "likewise: there is no container to look into",
+    "helm ": "another way to the same: test_chart_controlplane.py",
+    "kubectl -n rm-system exec": "the devcluster runs our Deployments as processes: there is no container to look into",
     "kubectl -n NS patch": "the samples leave no gate to be opened by hand; test_releases_controlplane.py opens gates",
 }
+
+
+#: Of the page on installing: nothing runs there what it applies (test_rollout_controlplane.py).
+WAITS = ("kubectl -n rm-system wait", "kubectl -n rm-system rollout status")
 
 
 @pytest.fixture(scope="module")
 def installed(alone: Devcluster) -> Iterator[Devcluster]:
     """The overlay `dev`, applied and running, with the queues of the samples."""
-    alone.apply(MANIFESTS / "overlays" / "dev")  # the devcluster has no claims, which `production` makes
+    alone.apply(MANIFESTS / "overlays" / "dev")
+    # For the overlay `production` of the page on upgrades.
+    kubectl = f"{alone.programs['kubectl']} --kubeconfig {alone.kubeconfig}"
+    environment = {"PATH": os.environ["PATH"], "KUBECTL": kubectl}
+    subprocess.run([MANIFESTS / "overlays" / "production" / "certificates.sh"], env=environment, check=True, timeout=60)
     with running(alone):
         alone.apply(MANIFESTS / "samples" / "queues.yaml")
         yield alone
 
 
-def run(cluster: Devcluster, page: str, folder: Path, pod: str = "") -> None:
+def run(cluster: Devcluster, page: str, folder: Path, pod: str = "", not_here: Iterable[str] = NOT_HERE) -> None:
     """Run a page's commands with the reader's own names in the placeholders."""
     shell = shell_of(cluster, folder)
     for block in blocks(page):
         if block.file and not block.file.startswith("manifests/"):
             (shell.folder / block.file).write_text(block.text)
         for command in commands(block):
-            if not any(command.text.startswith(begins) for begins in NOT_HERE):
+            if not any(command.text.startswith(begins) for begins in not_here):
                 text = command.text.replace("POD", pod).replace("FILE", str(cluster.kubeconfig))
                 shell.run(text.replace("NODE...", "--all --overwrite").replace("NODE", "n0"))
 
@@ -84,7 +94,7 @@ def waiting(cluster: Devcluster) -> str:
 
 
 def test_the_commands_of_the_page_on_installing_run_in_order(alone: Devcluster, tmp_path: Path) -> None:
-    run(alone, INSTALL, tmp_path)
+    run(alone, INSTALL, tmp_path, not_here=(*NOT_HERE, *WAITS))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -417,3 +417,19 @@ def test_lost_is_not_called_by_a_candidate_that_never_gained() -> None:
         assert not a.lost_at
 
     run_virtual(main)
+
+
+def test_a_lease_that_is_not_read_any_more_is_told_after_its_duration() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        store = Store()
+        async with Candidate(loop, store, "a").campaign() as first:
+            await until(lambda: first.acts)
+            async with Candidate(loop, store, "b").campaign() as second:
+                await asyncio.sleep(DURATION)
+                assert second.lease.unreadable() is None
+                second.client.lose = True
+                await asyncio.sleep(DURATION + RETRY)
+                said = str(second.lease.unreadable())
+                assert re.fullmatch(r"the Lease rm-brain has not been read for 1[5-9] s", said)
+
+    run_virtual(main)

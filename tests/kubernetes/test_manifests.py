@@ -11,17 +11,19 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from operators import metrics
 from operators.controllers.config import load_controllers
 from operators.extender.config import BrainConfig, load_brain
 from schedulers.core.policy import policies
 from schedulers.objects import names
+from tests.kubernetes.promql import TARGET, queries, selectors
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
-FILES = sorted(MANIFESTS.rglob("*.yaml"))
+#: Without the chart, whose templates are no YAML before Helm has filled them in.
+FILES = [path for path in sorted(MANIFESTS.rglob("*.yaml")) if not path.is_relative_to(MANIFESTS / "helm")]
 CONFIGS = [MANIFESTS / "base" / "config.yaml", MANIFESTS / "overlays" / "production" / "config.yaml"]
 
 
@@ -31,7 +33,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 
 def objects(kind: str, folder: str = "") -> Iterator[dict[str, Any]]:
-    for file in sorted((MANIFESTS / folder).rglob("*.yaml")):
+    for file in (file for file in FILES if file.is_relative_to(MANIFESTS / folder)):
         yield from (one for one in read(file) if one.get("kind") == kind)
 
 
@@ -327,11 +329,33 @@ def shown() -> set[str]:
     return exposed
 
 
-def test_alerts_ask_for_metrics_that_there_are() -> None:
-    (alerts,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
-    asked = {name for rule in alerts["groups"][0]["rules"] for name in re.findall(r"\brm_\w+", rule["expr"])}
+def ours(name: str) -> Counter | Histogram | Gauge:
+    """The metric of ours that has a time series of this name."""
+    found = (m for m in vars(metrics).values() if isinstance(m, Counter | Histogram | Gauge))
+    return next(m for m in found if m._name == re.sub("_(total|bucket|sum|count)$", "", name))
+
+
+@pytest.mark.parametrize("query", sorted(set(queries())))
+def test_a_query_asks_for_metrics_labels_and_values_that_there_are(query: str) -> None:
+    asked = selectors(query)
     assert asked
-    assert asked <= shown()
+    for selector in asked:
+        if not selector.metric.startswith("rm_"):
+            assert selector.metric in ("process_resident_memory_bytes", "process_start_time_seconds")
+            continue
+        assert selector.metric in shown()
+        metric = ours(selector.metric)
+        assert selector.labels <= {*metric._labelnames, "le", *TARGET}
+        for label, values in selector.values.items():
+            assert label in TARGET or all(re.search(rf"\b{value}\b", metric._documentation) for value in values)
+
+
+def test_selectors_are_found_in_all_forms_of_a_query() -> None:
+    query = 'sum by (le, verb) (rate(rm_a_bucket{job="rm-brain", outcome=~"x|y"}[5m])) / rm_b > 0 or vector(0)'
+    first, second = selectors(query)
+    assert (first.metric, second.metric) == ("rm_a_bucket", "rm_b")
+    assert first.labels == {"job", "outcome", "le", "verb"}
+    assert first.values == {"job": ["rm-brain"], "outcome": ["x", "y"]}
 
 
 def test_an_alert_says_what_to_do() -> None:

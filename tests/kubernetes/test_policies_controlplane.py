@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -601,7 +601,7 @@ ONLY_BRAIN = "are written and removed by brain alone"
 
 
 #: What Kubernetes' role edit is made of, which a devcluster has no controller to put together.
-EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view", "rm-submit", "rm-view")
+EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view", "rm-user", "rm-view")
 
 
 @pytest.fixture(scope="module")
@@ -644,6 +644,91 @@ def test_a_tenant_makes_nothing_with_an_annotation_that_is_brains(cluster: Devcl
         body["metadata"]["annotations"] = {annotation: "{}"}
         with pytest.raises(RuntimeError, match=ONLY_BRAIN):
             as_alice(cluster, "create", "-f", "-", body=body)
+
+
+# -- the leader's label --------------------------------------------------------------------------
+
+
+class Brain(NamedTuple):
+    """One of two replicas: its pod, and its account with the token that a kubelet gives to that pod."""
+
+    path: str
+    account: Account
+
+
+def label(value: str | None, name: str = names.LEADER_LABEL) -> dict[str, Any]:
+    return {"metadata": {"labels": {name: value}}}
+
+
+@pytest.fixture(scope="module")
+def brains(cluster: Devcluster) -> list[Brain]:
+    """Of the Deployment that was applied; the devcluster runs none of their processes."""
+    cluster.kubectl("scale", "deployment", "rm-brain", "-n", names.NAMESPACE, "--replicas=2")
+    asked = ("pods", "-n", names.NAMESPACE, "-l", "app=rm-brain")
+    wait(lambda: len(cluster.get(*asked)["items"]) == 2)
+    return [
+        Brain(
+            f"/api/v1/namespaces/{names.NAMESPACE}/pods/{pod['metadata']['name']}",
+            Account(cluster, "rm-brain", pod=(pod["metadata"]["name"], pod["metadata"]["uid"])),
+        )
+        for pod in cluster.get(*asked)["items"]
+    ]
+
+
+def labels(cluster: Devcluster, pod: str) -> dict[str, str]:
+    found: dict[str, str] = read(cluster, pod)["metadata"]["labels"]
+    return found
+
+
+def test_a_brain_sets_the_label_on_its_own_pod_and_takes_it_off_another(
+    cluster: Devcluster, brains: list[Brain]
+) -> None:
+    first, second = brains
+    first.account.patch(first.path, label("true"), "merge")
+    assert labels(cluster, first.path)[names.LEADER_LABEL] == "true"
+    second.account.patch(first.path, label(None), "merge")
+    assert names.LEADER_LABEL not in labels(cluster, first.path)
+
+
+def test_a_brain_does_not_set_the_label_on_another_pod(cluster: Devcluster, brains: list[Brain]) -> None:
+    first, second = brains
+    assert "on its own pod alone" in first.account.patch_refusal(second.path, label("true"), "merge")
+
+
+def test_a_token_that_is_bound_to_no_pod_sets_no_label(brain: Account, brains: list[Brain]) -> None:
+    assert "on its own pod alone" in brain.patch_refusal(brains[0].path, label("true"), "merge")
+
+
+def test_a_brain_sets_no_other_value_of_the_label(brains: list[Brain]) -> None:
+    first, _ = brains
+    assert "on its own pod alone" in first.account.patch_refusal(first.path, label("maybe"), "merge")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        label("x", "app"),
+        label(None, "app"),
+        label("x", names.QUEUE_LABEL),
+        {"metadata": {"annotations": {"rm-emulator.io/x": "y"}}},
+        {"metadata": {"finalizers": ["example.com/x"]}},
+        {"metadata": {"ownerReferences": None}},
+        {"spec": {"activeDeadlineSeconds": 1}},
+        {"spec": {"tolerations": [{"operator": "Exists"}]}},
+    ],
+    ids=lambda change: str(change)[:60],
+)
+def test_a_brain_changes_nothing_else_of_its_own_pod(brains: list[Brain], change: dict[str, Any]) -> None:
+    first, _ = brains
+    said = first.account.patch_refusal(first.path, change, "merge")
+    assert "nothing of the pods of its own namespace but the label" in said
+
+
+def test_a_brain_labels_no_pod_elsewhere(cluster: Devcluster, brains: list[Brain], space: str) -> None:
+    path = new_pod(cluster, space)
+    assert "nothing of a pod's metadata but annotations" in brains[0].account.patch_refusal(
+        path, label("true"), "merge"
+    )
 
 
 # -- ways round queue and gate ------------------------------------------------------------------

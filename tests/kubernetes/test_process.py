@@ -222,6 +222,49 @@ def test_one_that_stands_by_says_who_leads(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_one_that_stands_by_is_ready(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store()
+        async with campaigning(store, tmp_path) as first:
+            await until(lambda: first.process.term is not None)
+            async with campaigning(store, tmp_path, "brain-1") as second:
+                await until(lambda: second.process.not_able() is None)
+                assert second.process.not_ready() == "another replica leads"
+
+    asyncio.run(main())
+
+
+def test_one_that_cannot_read_the_lease_is_not_ready(tmp_path: Path) -> None:
+    async def main() -> None:
+        candidate = Candidate(Store(), tmp_path)
+        cast(StoreClient, candidate.process.client).lose = True
+        hearing = asyncio.ensure_future(candidate.hear())
+        await asyncio.sleep(0.2)
+        assert candidate.process.not_able() == "the Lease rm-brain-leader has not been read yet"
+        for task in (candidate.campaign, hearing):
+            task.cancel()
+
+    asyncio.run(main())
+
+
+def test_one_that_takes_over_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str | None] = []
+
+    async def main() -> None:
+        async with campaigning(Store(), tmp_path) as candidate:
+            process = candidate.process
+
+            async def slow() -> None:
+                said.append(process.not_able())
+
+            monkeypatch.setattr(process.snapshots, "load", slow)
+            await until(lambda: process.term is not None)
+            said.append(process.not_able())
+
+    asyncio.run(main())
+    assert said == ["has been taking over for 0 s", None]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", ["_cycles", "_every_second"])
 def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(

@@ -206,13 +206,13 @@ def test_an_account_cannot_grant_itself_more(cluster: Devcluster, account: str) 
 
 def test_who_may_edit_a_namespace_may_submit(cluster: Devcluster) -> None:
     space = cluster.namespace()
-    role = cluster.get("clusterrole", "rm-submit")
+    role = cluster.get("clusterrole", "rm-user")
     assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-edit"] == "true"
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
         "metadata": {"name": "alice", "namespace": space},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "rm-submit"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "rm-user"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
     }
     cluster.kubectl("create", "-f", "-", input=json.dumps(binding))

@@ -41,15 +41,30 @@ def test_the_old_namespace_stands_nowhere(tmp_path: Path, overlay: str) -> None:
     assert names.NAMESPACE not in rendered(tmp_path, overlay)
 
 
-def test_the_overlay_that_the_page_shows_renders(tmp_path: Path) -> None:
-    (shown,) = (block.text for block in blocks("docs/platform/install.md") if "kind: Kustomization" in block.text)
-    (tmp_path / "rm-emulator").symlink_to(ROOT)
-    above = tmp_path / "above"
+def shown_on_the_page(folder: Path, word: str) -> str:
+    """What kustomize makes of the overlay with this word."""
+    (shown,) = (
+        block.text
+        for block in blocks("docs/platform/install.md")
+        if block.text.startswith("apiVersion: kustomize") and word in block.text
+    )
+    (folder / "rm-emulator").symlink_to(ROOT)
+    above = folder / "above"
     above.mkdir()
     (above / "kustomization.yaml").write_text(shown)
-    text = kustomized(above)
+    return kustomized(above)
+
+
+def test_the_overlay_that_the_page_shows_renders(tmp_path: Path) -> None:
+    text = shown_on_the_page(tmp_path, "namePrefix")
     assert names.NAMESPACE not in text
     assert "namespace: batch" in text
+
+
+def test_the_components_that_the_page_shows_render(tmp_path: Path) -> None:
+    text = shown_on_the_page(tmp_path, "components")
+    assert "kind: Certificate\n" in text
+    assert "kind: ServiceMonitor\n" in text
 
 
 def values(item: Any, key: str = "") -> Iterator[tuple[str, str]]:
