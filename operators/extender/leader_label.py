@@ -17,6 +17,8 @@ log = structlog.get_logger()
 #: Seconds between two looks at the label, and after one that failed.
 EVERY_S: Final = 5.0
 AGAIN_S: Final = 0.5
+#: Seconds that a look may take: a leader waits for no answer that may never come.
+LOOK_S: Final = 3.0
 
 
 class LeaderLabel:
@@ -44,12 +46,13 @@ class LeaderLabel:
             self._changed.clear()
             pause_s = EVERY_S
             try:
-                await self._compare(self._pod)
-            except ApiError as error:
-                pause_s = AGAIN_S
-                if said != str(error):
-                    log.warning("the leader's label cannot be written", why=str(error))
-                said = str(error)
+                async with asyncio.timeout(LOOK_S):
+                    await self._compare(self._pod)
+            except (ApiError, TimeoutError) as error:
+                pause_s, why = AGAIN_S, str(error) or f"no answer within {LOOK_S:g} s"
+                if said != why:
+                    log.warning("the leader's label cannot be written", why=why)
+                said = why
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause_s)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,12 @@ def recurring(name: str, space: str, seconds: float, **more: str) -> dict[str, o
 def estimate(cluster: Devcluster, space: str, name: str) -> float | None:
     """Of one more run of the recurring job, which waits because no node is empty."""
     submit(cluster, recurring(name, space, 1, cpu="8"))
-    status = wait(lambda: (s := cluster.get("dagjob", name, "-n", space)["status"]).get("reason") == "NoRoom" and s)
+
+    def told() -> dict[str, float | None] | None:
+        found: dict[str, Any] = cluster.get("dagjob", name, "-n", space).get("status", {})
+        return found if found.get("reason") == "NoRoom" else None
+
+    status = wait(told)
     cluster.kubectl("delete", "dagjob", name, "-n", space)
     found: float | None = status.get("estimateSeconds")
     return found

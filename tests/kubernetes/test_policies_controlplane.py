@@ -714,13 +714,13 @@ def test_a_brain_sets_no_other_value_of_the_label(brains: list[Brain]) -> None:
         {"metadata": {"finalizers": ["example.com/x"]}},
         {"metadata": {"ownerReferences": None}},
         {"spec": {"activeDeadlineSeconds": 1}},
-        {"spec": {"tolerations": [{"operator": "Exists"}]}},
+        {"spec": {"containers": [{"name": "brain", "image": "another"}]}},
     ],
     ids=lambda change: str(change)[:60],
 )
 def test_a_brain_changes_nothing_else_of_its_own_pod(brains: list[Brain], change: dict[str, Any]) -> None:
     first, _ = brains
-    said = first.account.patch_refusal(first.path, change, "merge")
+    said = first.account.patch_refusal(first.path, change, "strategic")
     assert "nothing of the pods of its own namespace but the label" in said
 
 
