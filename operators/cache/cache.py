@@ -72,7 +72,7 @@ class Cache:
         self._client, self._hearing = client, Hearing()
         # Not among `reflectors`: an API server that stops serving an optional kind must not silence the brain.
         self._groups: Reflector[PodGroup] | None = None
-        self._groups_from = lambda path: Reflector(client, Kind("PodGroup", PodGroup, path), hear, **settings)
+        self._hear, self._settings = hear, settings
         self._looks_for_groups = pod_groups
 
     @property
@@ -130,7 +130,8 @@ class Cache:
         """Find out whether the API server serves PodGroups to us, and watch them if so."""
         for path in PATHS:
             if await self._is_served(path):
-                self._groups = self._groups_from(path)
+                kind = Kind("PodGroup", PodGroup, path)
+                self._groups = Reflector(self._client, kind, self._hear, **self._settings)
                 break
         self._looks_for_groups = False
         if self._groups is not None:
