@@ -98,6 +98,6 @@ def test_no_pod_of_a_gang_starts_where_only_some_fit(installed: Installed) -> No
     put_group(cluster, space, "wide", 5)  # on four nodes with room for one each
     for name in "abcde":
         put_pod(cluster, space, name, "wide")
-    wait(lambda: "NoRoom" in said(cluster, space) or "GangTooLarge" in said(cluster, space))
+    wait(lambda: "TooLarge" in said(cluster, space))
     assert set(phases(cluster, space)) == {"Pending"}
     cluster.kubectl("delete", "pods", "--all", "-n", space, "--wait=false")
