@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--memory", default="32Gi", help="of each node (default: 32Gi)")
     parser.add_argument(
         "--version",
-        choices=(binaries.VERSION, binaries.OLDER),
+        choices=(binaries.OLDER, binaries.MADE_FOR, binaries.NEWER),
         default=binaries.VERSION,
         help=f"of Kubernetes (default: {binaries.VERSION})",
     )

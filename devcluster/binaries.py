@@ -13,9 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-#: The version that manifests are made for and tests run on, and an older one that they still work with.
-VERSION: Final = "1.36.3"
+#: The version that manifests are made for, an older one that they still work with, and a newer one.
+MADE_FOR: Final = "1.36.3"
 OLDER: Final = "1.35.4"
+NEWER: Final = "1.37.2"
+#: The version on which tests run, unless told otherwise.
+VERSION: Final = os.environ.get("KUBERNETES_VERSION", MADE_FOR)
 _ETCD: Final = "3.6.8"
 _KWOK: Final = "0.8.0"
 _HELM: Final = "4.3.1"
@@ -37,7 +40,7 @@ def cache(version: str = VERSION) -> Path:
 
 
 def find(name: str, version: str = VERSION) -> Path | None:
-    """KUBEBUILDER_ASSETS (for the current version), the cache, or PATH if it is of that version; None: nowhere."""
+    """KUBEBUILDER_ASSETS (of the tests' version), the cache, or PATH if it is of that version; None: nowhere."""
     assets = os.environ.get("KUBEBUILDER_ASSETS") if version == VERSION else None
     for folder in ([Path(assets)] if assets else []) + [cache(version)]:
         if os.access(folder / name, os.X_OK):
@@ -119,7 +122,7 @@ def _package(name: str, version: str) -> tuple[str, str]:
         return "kwok", "sigs.k8s.io/kwok/cmd/kwok"
     if name == HELM:
         return "helm", "helm.sh/helm/v4/cmd/helm"
-    module = "kubernetes" if version == VERSION else f"kubernetes-{version.rpartition('.')[0]}"
+    module = "kubernetes" if version == MADE_FOR else f"kubernetes-{version.rpartition('.')[0]}"
     return module, f"k8s.io/kubernetes/cmd/{name}"
 
 

@@ -48,6 +48,7 @@ _CONTROLLERS: Final = (
 )
 _STAGES: Final = Path(__file__).parent / "stages.yaml"
 _READY_S: Final = 60.0
+_POD_GROUPS: Final = ("--feature-gates=GenericWorkload=true", "--runtime-config=api/alpha=true,api/beta=true")
 #: Ports are chosen from here on.
 LOWEST_PORT: Final = 10_000
 
@@ -59,13 +60,17 @@ class Broken(Exception):
 class Devcluster:
     """One control plane in one folder."""
 
-    def __init__(self, folder: Path, *, build: bool = False, version: str = binaries.VERSION) -> None:
+    def __init__(
+        self, folder: Path, *, build: bool = False, version: str = binaries.VERSION, pod_groups: bool = False
+    ) -> None:
+        """pod_groups: serve Kubernetes' PodGroups, which are off by default."""
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.programs = binaries.need(version, build=build)
         self._ports = self._chosen_ports()
         self.authority = Authority(self.folder / "pki")
         self.processes = {part: Process(self.folder, part) for part in PARTS}
+        self._pod_groups = pod_groups
 
     # -- where ----------------------------------------------------------------------------------
 
@@ -215,6 +220,7 @@ class Devcluster:
             "--enable-priority-and-fairness=false",
             "--max-requests-inflight=0",
             "--max-mutating-requests-inflight=0",
+            *(_POD_GROUPS if self._pod_groups else ()),
         ]
 
     def _controller_manager(self) -> list[str]:

@@ -59,13 +59,13 @@ NAMES: Final[Mapping[str, Name]] = {
     "PREEMPTIBLE": Name("annotation", "pod template of a Deployment", '`"false"`: no pod may be stopped for others.'),
     "EXIT_CODE": Name("annotation", "pod", "Exit code of the container on fake kubelets; by default 0."),
     "GANG_PLAN": Name("annotation", "DagJob", "Nodes of gangs that are being released, as JSON; written by the brain."),
+    "WANTS_GATE": Name("annotation", "pod", '`"false"`: the pod joins without the scheduling gate.'),
     "RESERVED_NODE": Name("annotation", "pod", "Node that is reserved for a pod without gate; written by the brain."),
     "BRAIN_LEASE": Name("lease", "namespace of rm-emulator", "Leader of the brain's replicas."),
     "CONTROLLERS_LEASE": Name("lease", "namespace of rm-emulator", "Leader of the controllers' replicas."),
 }
 #: Names that stand only in the manifests.
 IN_MANIFESTS: Final[Mapping[str, Name]] = {
-    "rm-emulator.io/gate": Name("annotation", "pod", '`"false"`: the pod joins without the scheduling gate.'),
     "rm-emulator.io/metrics": Name("label", "namespace", '`"true"`: its pods may read the metrics of our parts.'),
     "rm-emulator.io/names-node": Name("label", "pod", "Set by admission on pods that name their node."),
 }

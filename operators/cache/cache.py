@@ -8,16 +8,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import structlog
+
 from operators.cache.hearing import BREAK_S, Hearing
 from operators.cache.reflector import Change, Kind, Reflector
-from operators.client import ApiError, Client, path_of
+from operators.client import ApiError, Client, NotFound, path_of
 from schedulers.objects.dagjob import DagJob
 from schedulers.objects.namespace import Namespace
 from schedulers.objects.node import NodeObject
 from schedulers.objects.pod import Pod
+from schedulers.objects.podgroup import PATHS, PodGroup
 from schedulers.objects.queue import QueueObject
 
 __all__ = ["KINDS", "Cache", "Change"]
+
+log = structlog.get_logger()
 
 KINDS: Final = (
     Kind("Node", NodeObject, path_of("Node", "")),
@@ -32,17 +37,26 @@ KINDS: Final = (
 PULSE_S: Final = 1.0
 #: Seconds between two looks whether all watches are open again.
 _LOOK_S: Final = 0.1
+#: Answers "forbidden" after which an optional kind is done without.
+_REFUSALS: Final = 5
 
 
 class Cache:
     """Watches every kind; `hear` is told each difference, in the order of arrival.
 
-    Objects are as the API server has them, up to the watch's delay; a kind not watched has none. `settings` go to the
-    reflectors (time-out and pauses, see Reflector).
+    Objects are as the API server has them, up to the watch's delay; a kind not watched has none. pod_groups: watch
+    PodGroups as well, where the API server serves them. `settings` go to the reflectors (time-out and pauses, see
+    Reflector).
     """
 
     def __init__(
-        self, client: Client, hear: Callable[[Change], None], *, kinds: Sequence[Kind] = KINDS, **settings: float
+        self,
+        client: Client,
+        hear: Callable[[Change], None],
+        *,
+        kinds: Sequence[Kind] = KINDS,
+        pod_groups: bool = False,
+        **settings: float,
     ) -> None:
         self.reflectors: dict[str, Reflector[Any]] = {
             kind.name: Reflector(client, kind, hear, **settings) for kind in kinds
@@ -56,10 +70,21 @@ class Cache:
         """By `namespace/name`, as DagJobs."""
         self.dagjobs: Mapping[str, DagJob] = objects.get("DagJob", {})
         self._client, self._hearing = client, Hearing()
+        # Not among `reflectors`: an API server that stops serving an optional kind must not silence the brain.
+        self._groups: Reflector[PodGroup] | None = None
+        self._hear, self._settings = hear, settings
+        self._looks_for_groups = pod_groups
+
+    @property
+    def pod_groups(self) -> Mapping[str, PodGroup] | None:
+        """By `namespace/name`; None where the API server does not serve PodGroups."""
+        return self._groups.objects if self._groups is not None else None
 
     @property
     def synced(self) -> bool:
         """Whether every kind has been listed."""
+        if self._looks_for_groups or (self._groups is not None and not self._groups.synced):
+            return False
         return all(reflector.synced for reflector in self.reflectors.values())
 
     def heard_ms(self) -> int | None:
@@ -98,6 +123,36 @@ class Cache:
             for reflector in self.reflectors.values():
                 group.create_task(reflector.run())
             group.create_task(self._listen())
+            if self._looks_for_groups:
+                group.create_task(self._watch_groups())
+
+    async def _watch_groups(self) -> None:
+        """Find out whether the API server serves PodGroups to us, and watch them if so."""
+        for path in PATHS:
+            if await self._is_served(path):
+                kind = Kind("PodGroup", PodGroup, path)
+                self._groups = Reflector(self._client, kind, self._hear, **self._settings)
+                break
+        self._looks_for_groups = False
+        if self._groups is not None:
+            log.info("watches PodGroups", path=self._groups.kind.path)
+            await self._groups.run()
+
+    async def _is_served(self, path: str) -> bool:
+        """Whether objects can be listed there: False without the kind, or without the right (of an older release)."""
+        refusals = 0
+        while refusals < _REFUSALS:
+            try:
+                await self._client.get_raw(path, limit="1")
+            except NotFound:
+                return False
+            except ApiError as error:
+                # An API server just started knows no roles yet.
+                refusals += not error.is_transient
+                await asyncio.sleep(PULSE_S)
+            else:
+                return True
+        return False
 
     async def _listen(self) -> None:
         """Ask for one object of the first kind, again and again."""

@@ -124,7 +124,7 @@ class CoreDriver:
             if pod is not None:
                 self.ledger.assign(place.container, pod.metadata.uid)
                 members.append((pod, self._narrow(pod, place.node)))
-        plan = {str(place.task): place.node for place in places}
+        plan = None if entry.is_pod_group else {str(place.task): place.node for place in places}
         self.releases.release_gang(entry.key, entry.job.stages[stage].name, members, plan)
 
     def _waiting_pod(self, task: Task) -> Pod | None:

@@ -32,16 +32,18 @@ class Filter:
         container = self._driver.container_of(pod.metadata.uid)
         if container is not None and container.node in set(nodes):
             return _only(container.node)
-        if pod.dagjob_uid:
-            return self._filter_task(pod, nodes, container)
+        entry = self.jobs.of_owner(pod.dagjob_uid or pod.metadata.uid)
+        if pod.dagjob_uid or (entry is not None and entry.is_pod_group):
+            return self._filter_task(pod, nodes, container, entry)
         if container is not None:
             self._driver.give_up(container.id)  # kube-scheduler rules its node out: choose again among these
-        return self._filter_plain(pod, nodes)
+        return self._filter_plain(pod, nodes, entry)
 
-    def _filter_task(self, pod: Pod, nodes: Sequence[str], container: ContainerState | None) -> FilterAnswer:
+    def _filter_task(
+        self, pod: Pod, nodes: Sequence[str], container: ContainerState | None, entry: JobEntry | None
+    ) -> FilterAnswer:
         if container is not None:
             return _none(nodes, f"reserved on {container.node}, which kube-scheduler rules out")
-        entry = self.jobs.of_owner(pod.dagjob_uid)
         task = entry.task(pod) if entry is not None else None
         if entry is None or task is None:
             return FilterAnswer([], {}, {}, f"the DagJob of pod {pod.key} is not known yet; try again")
@@ -59,8 +61,7 @@ class Filter:
                     break
         return _none(nodes, "its gate was removed by somebody else, and there is no room for it")
 
-    def _filter_plain(self, pod: Pod, nodes: Sequence[str]) -> FilterAnswer:
-        entry = self.jobs.of_owner(pod.metadata.uid)
+    def _filter_plain(self, pod: Pod, nodes: Sequence[str], entry: JobEntry | None) -> FilterAnswer:
         if entry is None:
             try:
                 entry = self._translator.submit_plain(pod)

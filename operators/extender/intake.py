@@ -31,10 +31,10 @@ _BREAKS: Final = 2
 
 
 class SetAside(Exception):
-    """An object is not for the core as things are; `reason` is CamelCase."""
+    """An object is not for the core as things are; `reason` is CamelCase. is_usual: objects to come will let it in."""
 
-    def __init__(self, reason: str, message: str) -> None:
-        self.reason, self.message = reason, message
+    def __init__(self, reason: str, message: str, *, is_usual: bool = False) -> None:
+        self.reason, self.message, self.is_usual = reason, message, is_usual
         super().__init__(message)
 
 
@@ -98,7 +98,8 @@ class Intake:
         if known is None or (known.reason, known.message) != (told.reason, told.message):
             self.to_report[meta.uid] = None
             metrics.SET_ASIDE_TOTAL.labels(kind=kind, reason=why.reason).inc()
-            log.warning("an object is set aside", kind=kind, name=item.key, reason=why.reason, why=why.message)
+            say = log.info if why.is_usual else log.warning
+            say("an object is set aside", kind=kind, name=item.key, reason=why.reason, why=why.message)
         metrics.SET_ASIDE.set(len(self.aside))
 
     def take(self, item: Stored) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from operators.extender.ledger import Task
 from schedulers.core.model import Job, PastJob, Stage
 from schedulers.core.reasons import Reason
@@ -13,16 +15,19 @@ from schedulers.objects.dagjob import DagJob, core_job
 from schedulers.objects.meta import whole_number
 from schedulers.objects.names import DEFAULT_QUEUE, INDEX_LABEL, QUEUE_LABEL, RECURRING_LABEL, STAGE_LABEL, USER_LABEL
 from schedulers.objects.pod import Pod, demand, places
+from schedulers.objects.podgroup import PodGroup
 from schedulers.objects.service import pod_service
 
-#: The only stage of a pod's own job.
+#: The only stage of a pod's own job, and of a PodGroup's.
 _PLAIN_STAGE: Final = "pod"
+_GANG_STAGE: Final = "gang"
 
 
 class JobEntry:
     """One job.
 
-    `owner` is the object's uid, `key` its `namespace/name`; `plain` marks a pod of its own instead of a DagJob.
+    `owner` is the object's uid, `key` its `namespace/name`; `plain` marks a pod of its own, or a PodGroup, instead of a
+    DagJob.
     """
 
     def __init__(self, job: Job, owner: str, key: str, submitted: int, *, plain: bool = False) -> None:
@@ -34,10 +39,26 @@ class JobEntry:
         self.asked_stages: set[int] = set()
         """Stages of which the core knows that they may start."""
         self._ran: list[tuple[int, int]] = [(0, 0) for _ in job.stages]  # tasks, ms
+        self.members: dict[str, int] = {}
+        """Of a PodGroup: the number of each pod's task, by uid of the pod."""
+        self.failed: set[str] = set()
+        """Uids of the members that have failed, whose tasks wait for other pods."""
 
     def in_owners_words(self, sentence: str) -> str:
         """A sentence on the wait in the owner's words: the owner of a single pod has never heard of a stage."""
-        return sentence.replace(f"stage {_PLAIN_STAGE}", "the pod") if self.plain else sentence
+        if not self.plain:
+            return sentence
+        return sentence.replace(f"stage {_PLAIN_STAGE}", "the pod").replace(f"stage {_GANG_STAGE}", "the PodGroup")
+
+    @property
+    def live_members(self) -> set[int]:
+        """Numbers of the tasks with a pod that has not failed."""
+        return {number for uid, number in self.members.items() if uid not in self.failed}
+
+    @property
+    def is_pod_group(self) -> bool:
+        """Whether the owner is a PodGroup."""
+        return self.plain and self.job.stages[0].gang
 
     @property
     def id(self) -> str:
@@ -47,7 +68,7 @@ class JobEntry:
     def task(self, pod: Pod) -> Task | None:
         """The task of a pod of this job; None when the labels name none."""
         if self.plain:
-            return Task(self.id, 0, 0)
+            return Task(self.id, 0, self.members.get(pod.metadata.uid, 0))
         if pod.metadata.namespace != self.key.partition("/")[0]:
             return None  # owners and their pods share a namespace
         labels = pod.metadata.labels
@@ -69,6 +90,11 @@ class JobEntry:
         """A pod of this task is there; returns whether all tasks of the stage have had a pod."""
         self._pods_seen[stage].add(index)
         return len(self._pods_seen[stage]) == self.job.stages[stage].tasks
+
+    def note_missing(self, stage: int) -> None:
+        """A task of the stage has lost its pod: the stage is asked for again once all its tasks have pods."""
+        self.asked_stages.discard(stage)
+        self._pods_seen[stage] = self.live_members
 
     def note_asked(self, stage: int) -> None:
         """Note that the core knows now: the stage may start."""
@@ -133,11 +159,22 @@ class Jobs:
         self._by_id[entry.id] = self._by_owner[entry.owner] = entry
         return entry
 
+    def join(self, entry: JobEntry, pod: str, number: int) -> None:
+        """The pod of this uid stands for a task of a PodGroup's job."""
+        entry.members[pod] = number
+        self._by_owner[pod] = entry
+
+    def leave(self, entry: JobEntry, pod: str) -> None:
+        """The pod of this uid is no member of its PodGroup any more."""
+        del entry.members[pod], self._by_owner[pod]
+        entry.failed.discard(pod)
+
     def drop(self, job: str) -> None:
         """The job's object is gone."""
         entry = self._by_id.pop(job, None)
         if entry is not None:
-            self._by_owner.pop(entry.owner, None)
+            for uid in (entry.owner, *entry.members):
+                self._by_owner.pop(uid, None)
             self.to_report.pop(job, None)
 
     def hold(self, job: str, reason: Reason) -> None:
@@ -148,9 +185,9 @@ class Jobs:
             self.to_report[job] = None
 
 
-def plain_id(pod: Pod) -> str:
-    """The core's id of a joining pod's job."""
-    return f"{pod.key}.{pod.metadata.uid[:8]}"
+def plain_id(item: Pod | PodGroup) -> str:
+    """The core's id of a joining pod's job, or a PodGroup's."""
+    return f"{item.key}.{item.metadata.uid[:8]}"
 
 
 def plain_entry(pod: Pod, resources: Resources, now: int) -> JobEntry:
@@ -165,3 +202,12 @@ def plain_entry(pod: Pod, resources: Resources, now: int) -> JobEntry:
         service=pod_service(meta),
     )
     return JobEntry(job, meta.uid, pod.key, now, plain=True)
+
+
+def gang_entry(group: PodGroup, pod: Pod, resources: Resources, now: int) -> JobEntry:
+    """A PodGroup as a job with a gang of its size, whose pods are like `pod`. Raises as `plain_entry`."""
+    job = plain_entry(pod, resources, now).job
+    gang = msgspec.structs.replace(job.stages[0], name=_GANG_STAGE, tasks=group.gang_size, gang=True)
+    named = pod.metadata.labels.get(RECURRING_LABEL) or group.metadata.name
+    job = msgspec.structs.replace(job, id=plain_id(group), name=named, stages=(gang,), service=None)
+    return JobEntry(job, group.metadata.uid, group.key, now, plain=True)

@@ -87,7 +87,7 @@ class BrainProcess:
 
     def __init__(self, config: BrainConfig, client: Client, identity: str) -> None:
         self.config, self.client, self.identity = config, client, identity
-        self.cache = Cache(client, self._hear)
+        self.cache = Cache(client, self._hear, pod_groups=True)
         self.term: Leadership | None = None
         election = config.leader_election
         self.lease = Lease.of(client, election, namespace=config.namespace, identity=identity) if election else None
@@ -294,7 +294,8 @@ class BrainProcess:
         The watch may lag behind the snapshot, whose leader heard more: taken for gone, the job would be given up.
         """
         key, _, uid = job.rpartition(".")
-        while not any(_has_uid(objects.get(key), uid) for objects in (self.cache.dagjobs, self.cache.pods)):
+        kinds = (self.cache.dagjobs, self.cache.pods, self.cache.pod_groups or {})
+        while not any(_has_uid(objects.get(key), uid) for objects in kinds):
             if not await self._is_to_come(key, uid):
                 return
             await asyncio.sleep(LAG_S)

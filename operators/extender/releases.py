@@ -207,9 +207,11 @@ class ReleaseWriter:
                 self._queue.put_nowait(release)
 
     def release_gang(
-        self, dagjob: str, stage: str, members: Sequence[tuple[Pod, str | None]], plan: Mapping[str, str]
+        self, dagjob: str, stage: str, members: Sequence[tuple[Pod, str | None]], plan: Mapping[str, str] | None
     ) -> None:
         """Write the plan {index: node} on the DagJob, then release all members, then take the stage off the plan.
+
+        Without a plan (of a PodGroup, an object of others) the members are released at once.
 
         dagjob: `namespace/name`. Gangs of one DagJob that are entered together share one write.
         """
@@ -223,6 +225,9 @@ class ReleaseWriter:
                 waiting.append(release := self._enter(pod))
             release.node = node
             release.gangs.append(gang)
+        if plan is None:
+            self._await_window(waiting)
+            return
         plans = self._plans.get(dagjob)
         if plans is None:
             plans = _Plan(self._client, dagjob, self._queue.put_nowait, lambda key: self._plans.pop(key, None))

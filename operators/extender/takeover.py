@@ -91,6 +91,7 @@ def _jobs(brain: Brain) -> None:
         if brain.jobs.of_owner(dagjob.metadata.uid) is None:
             _enter_if_known(brain, dagjob)
     known = {entry.id for entry in brain.jobs} | {plain_id(pod) for pod in brain.cache.pods.values()}
+    known |= {plain_id(group) for group in (brain.cache.pod_groups or {}).values()}
     for job in [job for job in brain.scheduler.state.jobs if job not in known]:
         brain.driver.tell(JobCancelled(brain.driver.now(), job))
 

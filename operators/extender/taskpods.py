@@ -70,7 +70,7 @@ class TaskPods:
     def _open(self, entry: JobEntry, stage: int) -> None:
         if stage not in entry.asked_stages:
             entry.note_asked(stage)
-            if not entry.plain:
+            if not entry.plain or entry.is_pod_group:
                 self.tell(JobChanged(self.now(), entry.id, (stage,)))
 
     def _pod_waits(self, task: Task, pod: Pod) -> None:

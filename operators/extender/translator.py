@@ -11,6 +11,7 @@ from operators.extender.driver import CoreDriver
 from operators.extender.intake import BROKE_THE_BRAIN, UNREADABLE, Breaks, Broken, Intake, SetAside, item_of
 from operators.extender.jobs import JobEntry, plain_entry, plain_id
 from operators.extender.ledger import Task
+from operators.extender.podgroups import PodGroups
 from operators.extender.taskpods import TaskPods
 from schedulers.core.errors import InvalidJob, InvalidQuantity, InvalidQueue
 from schedulers.core.events import (
@@ -31,6 +32,7 @@ from schedulers.objects.meta import Meta
 from schedulers.objects.names import DEFAULT_QUEUE, SCHEDULER
 from schedulers.objects.node import NodeObject, core_node
 from schedulers.objects.pod import Pod, demand
+from schedulers.objects.podgroup import PodGroup
 from schedulers.objects.queue import QueueObject, core_queue, readable
 
 log = structlog.get_logger()
@@ -55,6 +57,7 @@ class ChangeTranslator:
         self.ledger, self.jobs = driver.ledger, driver.jobs
         self.pods = TaskPods(driver, remember)
         self.intake, self._breaks = Intake(driver.cache), breaks
+        self.groups = PodGroups(driver, self.intake)
         self.taking_over, self.reserved = True, reserved
         """Whether earlier objects are still being heard; pods are then heard after all nodes."""
         self.tell, self.now = driver.tell, driver.now
@@ -102,6 +105,8 @@ class ChangeTranslator:
                 self._look_at_asides()
             case "Namespace":
                 self._look_at_asides()
+            case "PodGroup":
+                self._hear_pod_group(change.old, change.new)
 
     def _look_at_asides(self) -> None:
         """Jobs waiting for their queue may be let in by the present state of a queue or namespace."""
@@ -280,9 +285,48 @@ class ChangeTranslator:
             node_id, _ = self._foreign.pop(key)
             self.tell(ContainerObserved(self.now(), node_id, f"Pod/{key}"))
 
+    def _hear_pod_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """A PodGroup is there, so that its pods may start; or is gone, with its job unless pods are left."""
+        if new is not None:
+            self._hear_members(new.key)
+        elif old is not None and ((entry := self.jobs.of_owner(old.metadata.uid)) is None or not entry.members):
+            self._end_gang(plain_id(old))
+
+    def _end_gang(self, job: str) -> None:
+        self.cancel(job)
+        self.jobs.drop(job)
+
+    def _hear_members(self, group: str, but: str = "") -> None:
+        for pod in self.groups.pods_of(group):
+            if pod.metadata.uid != but:
+                self.hear(Change("Pod", None, pod))
+
     def _hear_plain_pod(self, pod: Pod, *, gone: bool) -> None:
-        """A pod that joined by label: a job of one task, tried again by nobody but its owner."""
+        """A pod that joined by label: a task of its PodGroup's gang, or a job of one task."""
         entry = self.jobs.of_owner(pod.metadata.uid)
+        if pod.group_key:
+            self.groups.note(pod, gone=gone)
+            if entry is None and not gone and (entry := self.groups.join(pod)) is not None:
+                # The pods that came before the last, and waited for it.
+                self._hear_members(pod.group_key, but=pod.metadata.uid)
+        if entry is not None and entry.is_pod_group:
+            self._hear_member(entry, pod, gone=gone)
+        else:
+            self._hear_single_pod(entry, pod, gone=gone)
+
+    def _hear_member(self, entry: JobEntry, pod: Pod, *, gone: bool) -> None:
+        """A pod of a gang: another pod that its owner makes takes the place of a failed one."""
+        # A failed pod has been heard to its end, and its task may have another pod by now.
+        if pod.metadata.uid in entry.failed and not gone:
+            return
+        task = Task(entry.id, 0, entry.members[pod.metadata.uid])
+        self.pods.hear(entry, task, pod, gone=gone)
+        is_lost = gone or (pod.is_terminal and pod.exit_code != 0)
+        if is_lost and self.groups.lose(entry, pod, gone=gone):
+            self._end_gang(entry.id)
+
+    def _hear_single_pod(self, entry: JobEntry | None, pod: Pod, *, gone: bool) -> None:
+        """A pod as a job of one task, tried again by nobody but its owner."""
         if entry is None:
             known = plain_id(pod) in self.scheduler.state.jobs
             if not known and (gone or pod.is_terminal or not (pod.is_gated or pod.spec.nodeName)):

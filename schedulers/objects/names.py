@@ -47,6 +47,8 @@ PREEMPTIBLE: Final = f"{GROUP}/preemptible"
 EXIT_CODE: Final = f"{GROUP}/exit-code"
 #: Annotation of a DagJob: the plan of gangs that are being released, {stage name: {index: node}} as JSON.
 GANG_PLAN: Final = f"{GROUP}/gang-plan"
+#: Annotation of a joining pod: "false" lets it join without the gate.
+WANTS_GATE: Final = f"{GROUP}/gate"
 #: Annotation of a pod without gate: the node that is reserved for it (its change wakes kube-scheduler).
 RESERVED_NODE: Final = f"{GROUP}/reserved-node"
 #: Type of the pod condition that says why a pod waits.

@@ -11,7 +11,7 @@ from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.places import ANYWHERE, Places, Requirement, Toleration
 from schedulers.core.resources import MOST_STEPS, Resources, Vector, parse_quantity, show_steps, to_steps
 from schedulers.objects.meta import Stored, ours, to_ms, whole_number
-from schedulers.objects.names import ATTEMPT_LABEL, GATE, WAITING_CONDITION
+from schedulers.objects.names import ATTEMPT_LABEL, GATE, WAITING_CONDITION, WANTS_GATE
 
 #: Exit code of a failed pod whose containers tell none (evicted, deadline exceeded).
 UNTOLD: Final = 1
@@ -121,6 +121,12 @@ class Spread(msgspec.Struct, gc=False):
     whenUnsatisfiable: str = "DoNotSchedule"
 
 
+class SchedulingGroup(msgspec.Struct, gc=False):
+    """The PodGroup of a pod."""
+
+    podGroupName: str = ""
+
+
 class PodSpec(msgspec.Struct):
     """The scheduling part of a pod's spec."""
 
@@ -140,6 +146,7 @@ class PodSpec(msgspec.Struct):
     volumes: list[Volume] = []
     topologySpreadConstraints: list[Spread] = []
     resourceClaims: list[Present] = []
+    schedulingGroup: SchedulingGroup | None = None
 
 
 class Condition(msgspec.Struct, gc=False):
@@ -213,6 +220,12 @@ class Pod(Stored):
         return owner.uid if owner is not None and owner.kind == "DagJob" else ""
 
     @property
+    def group_key(self) -> str:
+        """`namespace/name` of the pod's PodGroup, or ''. Whether there is such a PodGroup is another matter."""
+        group = self.spec.schedulingGroup
+        return f"{self.metadata.namespace}/{group.podGroupName}" if group is not None and group.podGroupName else ""
+
+    @property
     def attempt(self) -> int:
         """Number of the attempt at the pod's task, from 0."""
         return whole_number(self.metadata.labels.get(ATTEMPT_LABEL, "0")) or 0
@@ -221,6 +234,11 @@ class Pod(Stored):
     def gate_index(self) -> int | None:
         """Place of our gate among the pod's gates; None without our gate."""
         return next((i for i, gate in enumerate(self.spec.schedulingGates) if gate.name == GATE), None)
+
+    @property
+    def wants_gate(self) -> bool:
+        """Whether the pod came with our gate, open by now or not."""
+        return self.metadata.annotations.get(WANTS_GATE) != "false"
 
     @property
     def is_gated(self) -> bool:

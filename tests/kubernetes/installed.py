@@ -50,10 +50,10 @@ def program(name: str) -> Path:
 
 
 @contextmanager
-def a_control_plane(folder: Path, *, version: str = binaries.VERSION) -> Iterator[Devcluster]:
+def a_control_plane(folder: Path, *, version: str = binaries.VERSION, pod_groups: bool = False) -> Iterator[Devcluster]:
     """A control plane that is not up yet, and gone at the end."""
     programs(version)
-    cluster = Devcluster(folder, version=version)
+    cluster = Devcluster(folder, version=version, pod_groups=pod_groups)
     try:
         yield cluster
     finally:
@@ -61,9 +61,11 @@ def a_control_plane(folder: Path, *, version: str = binaries.VERSION) -> Iterato
 
 
 @contextmanager
-def a_devcluster(folder: Path, *, version: str = binaries.VERSION, reserved: bool = True) -> Iterator[Devcluster]:
+def a_devcluster(
+    folder: Path, *, version: str = binaries.VERSION, reserved: bool = True, pod_groups: bool = False
+) -> Iterator[Devcluster]:
     """A control plane with 4 nodes (reserved: as the overlays want them) and our CRDs."""
-    with a_control_plane(folder, version=version) as cluster:
+    with a_control_plane(folder, version=version, pod_groups=pod_groups) as cluster:
         cluster.up(nodes=NODES, reserved=reserved)
         apply_crds(cluster)
         yield cluster

@@ -22,12 +22,15 @@ class Chaos:
 
     def __init__(self, seed: int, policy: str, predictor: str | None, placement: str) -> None:
         self.draw = random.Random(seed)
+        self.groups: dict[str, int] = {}  # name of a PodGroup -> its size
         self.world = World((4, 4), policy=policy, predictor=predictor, placement=placement)
         self.snapshots: list[bytes] = []
 
-    def act(self, times: int) -> None:
+    def act(self, times: int, *, groups: bool = False) -> None:
         """One act after the other, each by its weight."""
+        with_groups = {self.submit_group: 6, self.create_members: 22, self.lose_members: 5} if groups else {}
         acts: dict[Callable[[], None], int] = {
+            **with_groups,
             self.submit: 8,
             self.create_some: 22,
             self.decide: 15,
@@ -55,6 +58,27 @@ class Chaos:
             stage("gang", count(2, 5), "map", gang=True, claims=self.draw.random() < 0.3),
             stage("last", 1, "gang", claims=self.draw.random() < 0.5),
         )
+
+    def submit_group(self) -> None:
+        name, size = f"group-{len(self.groups)}", self.draw.randint(2, 4)
+        self.groups[name] = size
+        self.world.put_group(name, size)
+
+    def create_members(self, chance: float = 0.5) -> None:
+        """The owner of each PodGroup makes pods until as many have succeeded as are in the gang."""
+        for name, size in self.groups.items():
+            pods = [pod for pod in self.world.lists.pods.values() if pod.group_key == f"ns/{name}"]
+            for _ in range(size - sum(pod.exit_code in (None, 0) for pod in pods)):
+                if self.draw.random() < chance:
+                    self.world.plain(group=name, cpu=2)
+
+    def lose_members(self) -> None:
+        """Members fail or are deleted, wherever they are."""
+        for pod in self._some([pod for pod in self.world.lists.pods.values() if pod.group_key and not pod.is_terminal]):
+            if pod.is_running and self.draw.random() < 0.5:
+                self.world.finish(pod, code=1)
+            else:
+                self.world.delete(pod)
 
     def create_some(self) -> None:
         chance = self.draw.choice([0.5, 1.0])
@@ -95,7 +119,8 @@ class Chaos:
             self.world.delete(pod)
 
     def collect(self) -> None:
-        for pod in self._some([pod for pod in self.world.lists.pods.values() if pod.exit_code == 0]):
+        done = [pod for pod in self.world.lists.pods.values() if pod.exit_code == 0 and pod.dagjob_uid]
+        for pod in self._some(done):
             self.world.collect(pod)
 
     def expire(self) -> None:
@@ -125,6 +150,7 @@ class Chaos:
         """Nothing goes wrong any more, and time passes."""
         self.world.lists.heard = 10**9
         for _ in range(20):
+            self.create_members(1.0)
             self.world.settle(rounds=20)
             for pod in self._unbound():
                 self.world.delete(pod)
@@ -157,3 +183,20 @@ def test_every_job_ends_whatever_goes_wrong_before(
     assert [job.key for job in jobs if not job.has_succeeded] == []
     assert chaos.world.brain.scheduler.state.jobs == {}
     assert chaos.world.overcommitted() == {}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("policy", ["fifo", "drf"])
+def test_every_pod_group_ends_whatever_goes_wrong_before(seed: int, policy: str) -> None:
+    chaos = Chaos(seed, policy, None, "first_fit")
+    chaos.act(times=40 + 6 * seed, groups=True)
+    chaos.settle()
+    world = chaos.world
+    done = dict.fromkeys(chaos.groups, 0)
+    for pod in world.lists.pods.values():
+        if pod.group_key and pod.exit_code == 0:
+            done[pod.group_key.removeprefix("ns/")] += 1
+    assert done == chaos.groups
+    assert world.brain.scheduler.state.jobs == {}
+    assert world.brain.scheduler.state.containers == {}
+    assert world.overcommitted() == {}

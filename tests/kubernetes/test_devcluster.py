@@ -30,8 +30,9 @@ def sleeper(tmp_path: Path) -> Process:
 @pytest.mark.parametrize(
     ("module", "package", "version"),
     [
-        ("kubernetes", "k8s.io/kubernetes", binaries.VERSION),
+        ("kubernetes", "k8s.io/kubernetes", binaries.MADE_FOR),
         (f"kubernetes-{binaries.OLDER.rpartition('.')[0]}", "k8s.io/kubernetes", binaries.OLDER),
+        (f"kubernetes-{binaries.NEWER.rpartition('.')[0]}", "k8s.io/kubernetes", binaries.NEWER),
         ("etcd", "go.etcd.io/etcd/server/v3", binaries._ETCD),
         ("kwok", "sigs.k8s.io/kwok", binaries._KWOK),
         ("helm", "helm.sh/helm/v4", binaries._HELM),
@@ -42,9 +43,10 @@ def test_the_tool_modules_pin_the_versions_that_the_code_names(module: str, pack
     assert re.search(rf"{re.escape(package)} v{re.escape(version)}$", text, re.MULTILINE)
 
 
-def test_the_makefile_builds_the_older_version_that_the_code_names() -> None:
+@pytest.mark.parametrize("version", [binaries.OLDER, binaries.NEWER])
+def test_the_makefile_builds_the_versions_that_the_code_names(version: str) -> None:
     makefile = Path(__file__).parents[2] / "Makefile"
-    assert f"build --version {binaries.OLDER}\n" in makefile.read_text()
+    assert f"build --version {version}\n" in makefile.read_text()
 
 
 def program(folder: Path, says: str) -> None:

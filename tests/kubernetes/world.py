@@ -44,12 +44,14 @@ from schedulers.objects.pod import (
     PodStatus,
     PodTemplate,
     Present,
+    SchedulingGroup,
     SelectorRequirement,
     SelectorTerm,
     Terminated,
     Volume,
     demand,
 )
+from schedulers.objects.podgroup import Gang, GroupPolicy, PodGroup, PodGroupSpec
 from schedulers.objects.queue import QueueObject, QueueSpec
 
 
@@ -62,6 +64,7 @@ class Lists:
         self.dagjobs: dict[str, DagJob] = {}
         self.queues: dict[str, Any] = {}
         self.namespaces: dict[str, Any] = {}
+        self.pod_groups: dict[str, PodGroup] | None = None
         self.heard: int | None = 10**9
 
     def heard_ms(self) -> int | None:
@@ -81,9 +84,10 @@ class Writes:
         self.pending.append(("release", (pod.key, pod.metadata.uid, node)))
 
     def release_gang(
-        self, dagjob: str, stage: str, members: Sequence[tuple[Pod, str | None]], plan: dict[str, str]
+        self, dagjob: str, stage: str, members: Sequence[tuple[Pod, str | None]], plan: dict[str, str] | None
     ) -> None:
-        self.pending.append(("plan", (dagjob, stage, plan)))
+        if plan is not None:
+            self.pending.append(("plan", (dagjob, stage, plan)))
         for pod, node in members:
             self.release(pod, node)
 
@@ -248,14 +252,39 @@ class World:
         self._put("DagJob", self.lists.dagjobs, DagJob(job.metadata, job.spec, status))
 
     def plain(
-        self, *, gated: bool = True, cpu: int = 1, scheduler: str = names.SCHEDULER, queue: str = "default"
+        self,
+        *,
+        gated: bool = True,
+        cpu: int = 1,
+        scheduler: str = names.SCHEDULER,
+        queue: str = "default",
+        group: str = "",
     ) -> Pod:
         meta = self._meta("pod")
         meta.labels[names.QUEUE_LABEL] = queue
         gates = (Gate(names.GATE),) if gated else ()
-        pod = Pod(meta, PodSpec(schedulerName=scheduler, schedulingGates=gates, containers=[asks(cpu)]))
+        spec = PodSpec(
+            schedulerName=scheduler,
+            schedulingGates=gates,
+            containers=[asks(cpu)],
+            schedulingGroup=SchedulingGroup(group) if group else None,
+        )
+        pod = Pod(meta, spec)
         self._put("Pod", self.lists.pods, pod)
         return pod
+
+    def put_group(self, name: str, size: int | None) -> PodGroup:
+        """size: of a gang; None: each pod by itself."""
+        policy = GroupPolicy(Gang(size) if size is not None else None)
+        self.lists.pod_groups = self.lists.pod_groups or {}
+        meta = msgspec.structs.replace(self._meta("group"), name=name)
+        group = PodGroup(meta, PodGroupSpec(policy))
+        self._put("PodGroup", self.lists.pod_groups, group)
+        return group
+
+    def remove_group(self, name: str) -> None:
+        assert self.lists.pod_groups is not None
+        self.brain.hear(Change("PodGroup", self.lists.pod_groups.pop(f"ns/{name}"), None))
 
     def put_queue(self, name: str, **spec: Any) -> None:
         self._put("Queue", self.lists.queues, QueueObject(Meta(name=name), QueueSpec(**spec)))
