@@ -8,12 +8,21 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
+#: Settings of the recipes in docs/operate/many-machines.md.
+SETTINGS: Final = {
+    "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False",
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "1s",
+}
 _GRACE_S: Final = 10.0
+_START_S: Final = 60.0
+_LOOK_S: Final = 0.2
 
 
 class DaskCluster:
@@ -41,7 +50,18 @@ class DaskCluster:
         for name in self._names:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         self._watch.start()
+        until = time.monotonic() + _START_S
+        while time.monotonic() < until and not self._answers():
+            time.sleep(_LOOK_S)
         return self
+
+    def _answers(self) -> bool:
+        host, port = self.address.split(":")
+        try:
+            socket.create_connection((host, int(port))).close()
+        except OSError:
+            return False
+        return True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -64,7 +84,7 @@ class DaskCluster:
 
     def _keep(self) -> None:
         """Start what is not there, until the cluster ends."""
-        while not self._over.wait(0.2):
+        while not self._over.wait(_LOOK_S):
             for name in self._names:
                 if name not in self._processes or self._processes[name].poll() is not None:
                     self._processes[name] = self._start(name)
@@ -88,7 +108,7 @@ class DaskCluster:
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
                     "TMPDIR": str(folder),
-                    "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False",
+                    **SETTINGS,
                     **self._environment,
                 },
             )

@@ -55,6 +55,7 @@ class Demo:
 
     def __init__(self, out: Path, cells: int, jobs: int, workers: int) -> None:
         self._out, self._workers = out, workers
+        self._clients: list[subprocess.Popen[bytes]] = []
         out.mkdir(parents=True, exist_ok=True)
         self._file, planned = out / "grid.yaml", scenario(cells, jobs)
         self._cells = cells // len(POLICIES) * len(POLICIES)
@@ -67,11 +68,16 @@ class Demo:
             found: dict[str, Any] = json.loads(measured.read_text("utf-8"))
             return found
         already, before, begun = self.done(name), _cpu_s(), time.monotonic()
-        if not engine:
-            peak = self._wait(self._client(name, "--jobs", "1"))
-        else:
-            with DaskCluster(self._out / f"{name}-cluster", self._workers) as cluster:
-                peak = self._on(cluster, name, kills=kills)
+        try:
+            if not engine:
+                peak = self._wait(self._client(name, "--jobs", "1"))
+            else:
+                with DaskCluster(self._out / f"{name}-cluster", self._workers) as cluster:
+                    peak = self._on(cluster, name, kills=kills)
+        finally:
+            for client in self._clients:
+                if client.poll() is None:
+                    client.terminate()
         _reap()
         wall_s = time.monotonic() - begun
         figures: dict[str, Any] = {
@@ -101,9 +107,11 @@ class Demo:
         command = [sys.executable, "-m", "rm_emulator", "run", str(self._file), "--out", str(self._out / name)]
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         with (self._out / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(  # noqa: S603 (this interpreter, our own module)
+            client = subprocess.Popen(  # noqa: S603 (this interpreter, our own module)
                 [*command, *options], stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path}
             )
+        self._clients.append(client)
+        return client
 
     def _wait(self, client: subprocess.Popen[bytes]) -> float:
         """The peak memory of a client that has ended well."""
@@ -167,6 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cells", type=int, default=400)
     parser.add_argument("--jobs-per-cell", type=int, default=300, help="300 are about a second")
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--no-kills", action="store_true", help="the overhead alone")
     parser.add_argument("--out", type=Path, default=Path("out/grid-demo"))
     asked = parser.parse_args(arguments)
     _adopt()
@@ -177,6 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "apart": lambda: demo.run("apart", engine=True),
     }
     found, differ = dict[str, dict[str, Any]](), list[str]()
+    if asked.no_kills:
+        del runs["killed"]
     for name, run in runs.items():
         found[name] = run()
         cells, cpu = demo.done(name), found[name]["cpu_s"]

@@ -8,22 +8,22 @@ whether machines share a folder does not matter. A scheduler that goes away take
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import distributed
 import msgspec
 from distributed import Client, KilledWorker, LocalCluster
+from distributed.comm import CommClosedError
 
 from rm_emulator.experiments import dask_worker, metadata
 from rm_emulator.experiments.cell import PATHS, Cell
+from rm_emulator.experiments.dask_connection import SchedulerAway, address_of, in_loop, network
 from rm_emulator.experiments.dask_worker import CellOutcome, RunOrder, digest_of, files_of
 from rm_emulator.experiments.pool import CellListener
 from rm_emulator.experiments.status import Status
@@ -31,7 +31,7 @@ from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.program import cause
 
 #: For a scheduler to answer.
-_ANSWER_S: Final = 10.0
+_ANSWER_S: Final = 20.0
 #: For a scheduler that went away to come back.
 _AWAY_S: Final = 600.0
 #: Between two looks at how many threads there are.
@@ -49,16 +49,16 @@ class DaskEngine:
     def check(self, cells: Sequence[Cell]) -> None:
         """Greet all workers, and bring them the inputs of the cells. Raises InvalidInput, see `CellEngine`."""
         if self._where != "local":
-            _in_loop(self._greet(RunFiles(cells)))
+            in_loop(self._greet(RunFiles(cells)))
 
     def run_cells(self, cells: Sequence[tuple[Cell, Path]], listener: CellListener) -> None:
         """See `pool.run_cells`. Raises InvalidInput for workers of another program, and a scheduler that stays away."""
         if cells:
-            _in_loop(_Run(self, cells, listener).main())
+            in_loop(_Run(self, cells, listener).main())
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        """A client. Raises OSError for a scheduler that does not answer."""
+        """A client. Raises SchedulerAway."""
         async with AsyncExitStack() as stack:
             where: Any = self._where
             if where == "local":
@@ -71,22 +71,23 @@ class DaskEngine:
                     asynchronous=True,
                 )
                 where = await stack.enter_async_context(made)
-            elif where.endswith(".json"):
-                where = _address(Path(where))
-            client = Client(where, asynchronous=True, set_as_default=False, timeout=_ANSWER_S)
-            yield await stack.enter_async_context(client)
+            with network():
+                if self._where.endswith(".json"):
+                    where = address_of(Path(where))
+                made = Client(where, asynchronous=True, set_as_default=False, timeout=_ANSWER_S)
+                client = await stack.enter_async_context(made)
+            yield client
 
     async def _greet(self, files: RunFiles) -> None:
         try:
             async with self.client() as client:
                 await greet(client, files)
-        except (OSError, CancelledError) as error:
+        except SchedulerAway as error:
             raise self.unreachable(error) from None
 
-    def unreachable(self, error: Exception) -> InvalidInput:
+    def unreachable(self, error: SchedulerAway) -> InvalidInput:
         """What is said of a scheduler that does not answer."""
-        text = " ".join(str(error).split())
-        return InvalidInput([Issue(f"scheduler {self._where}", f"does not answer: {text}")])
+        return InvalidInput([Issue(f"scheduler {self._where}", f"does not answer: {error}")])
 
 
 class RunFiles:
@@ -98,18 +99,26 @@ class RunFiles:
         paths = dict.fromkeys([*(file for cell in cells for file in cell.plugins), *filter(None, named)])
         self._paths = {digest_of(Path(path)): Path(path) for path in paths}
         inputs = {str(path): digest for digest, path in self._paths.items()}
-        self.order = RunOrder(uuid.uuid4().hex, metadata.program(), inputs)
+        program = {**metadata.program(), "distributed": distributed.__version__}
+        self.order = RunOrder(uuid.uuid4().hex, program, inputs)
 
     async def bring(self, client: Client, workers: Sequence[str], digests: Sequence[str]) -> None:
-        """Store inputs with some workers, by their addresses."""
+        """Store inputs with some workers, by their addresses. Raises InvalidInput for workers without room."""
         contents = {digest: _contents(self._paths[digest]) for digest in digests}
-        await client.run(dask_worker.store, contents, workers=list(workers), on_error="ignore")
+        with network():
+            answers = await client.run(dask_worker.store, contents, workers=list(workers), on_error="return")
+        wrong = [
+            text for worker, answer in answers.items() if answer is not None and (text := _refused(worker, answer))
+        ]
+        if wrong:
+            raise InvalidInput([Issue("", text) for text in wrong])
 
 
 async def greet(client: Client, files: RunFiles) -> None:
     """Check all present workers, and bring them what they lack. Raises InvalidInput for workers of another program."""
     while True:
-        answers: Mapping[str, Any] = await client.run(dask_worker.greet, files.order, on_error="return")
+        with network():
+            answers: Mapping[str, Any] = await client.run(dask_worker.greet, files.order, on_error="return")
         wrong = [text for worker, answer in answers.items() if (text := _refused(worker, answer))]
         if wrong:
             raise InvalidInput([Issue("", text) for text in wrong])
@@ -124,7 +133,7 @@ def _refused(worker: str, answer: Any) -> str:
     """Why a worker cannot compute cells, '' for one that can, or went away."""
     if isinstance(answer, CellOutcome):
         return f"worker {answer.worker} runs another program: {answer.why}" if answer.kind == "differs" else ""
-    if isinstance(answer, OSError):
+    if isinstance(answer, CommClosedError | TimeoutError):
         return ""
     return f"worker {worker} cannot compute cells: {cause(answer)}"
 
@@ -140,27 +149,32 @@ class _Run:
 
     async def main(self) -> None:
         """Compute all cells, with as many clients as schedulers come and go."""
-        heard = time.monotonic()
+        since: float | None = None
         while self._left:
             try:
                 async with self._engine.client() as client:
+                    since = None
                     await self._work(client)
-            except (OSError, CancelledError) as error:
-                if not isinstance(error, OSError):
-                    heard = time.monotonic()
+            except SchedulerAway as error:
+                if since is None:
+                    since = time.monotonic()
                     self._listener.note("the scheduler went away; the cells at work begin again when it is back")
-                if time.monotonic() - heard > _AWAY_S:
+                if time.monotonic() - since > _AWAY_S:
                     raise self._engine.unreachable(error) from None
                 await asyncio.sleep(_LOOK_S)
 
     async def _work(self, client: Client) -> None:
         client.subscribe_topic(dask_worker.TOPIC, self._hear)
         waiting, lanes = deque(sorted(self._left)), set[asyncio.Task[None]]()
-        looked, threads = 0.0, 0
+        looked, threads, noted = 0.0, 0, False
         try:
             while waiting or lanes:
                 if time.monotonic() - looked >= _LOOK_S:
-                    threads, looked = sum((await client.nthreads()).values()), time.monotonic()
+                    with network():
+                        threads, looked = sum((await client.nthreads()).values()), time.monotonic()
+                    if not threads and not noted:
+                        noted = True
+                        self._listener.note("the scheduler has no workers; the cells wait for some")
                 while waiting and len(lanes) < max(1, threads):
                     lanes.add(asyncio.create_task(self._cell(client, waiting.popleft())))
                 await asyncio.wait(lanes, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
@@ -216,11 +230,12 @@ class _Run:
             pure=False,
         )
         try:
-            outcome: CellOutcome = await future
+            with network():
+                outcome: CellOutcome = await future
         except KilledWorker as error:
             died = f"{error.allowed_failures + 1} workers died while they computed the cell"
             return CellOutcome("failed", "", why=f"{died}, the last was {error.last_worker.address}")
-        except (OSError, CancelledError, InvalidInput):
+        except SchedulerAway:
             raise
         except Exception as error:
             raise InvalidInput(_refused("that took a cell", error)) from error
@@ -242,43 +257,3 @@ class _Run:
 
 def _contents(path: Path) -> dict[str, bytes]:
     return {file.relative_to(path.parent).as_posix(): file.read_bytes() for file in files_of(path)}
-
-
-def _address(file: Path) -> str:
-    """The address in a scheduler's file. Raises OSError for a file that is not there, or no such file."""
-    try:
-        return str(json.loads(file.read_text("utf-8"))["address"])
-    except (ValueError, KeyError, TypeError):
-        raise OSError("it is not a file that a Dask scheduler wrote") from None
-
-
-def _in_loop(main: Coroutine[Any, Any, None]) -> None:
-    """Run in a thread with an event loop of its own, since a notebook has a loop in its own thread."""
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(main)
-    with _quiet(), ThreadPoolExecutor(1) as thread:
-        ended = thread.submit(loop.run_until_complete, task)
-        try:
-            ended.result()
-        except KeyboardInterrupt:
-            loop.call_soon_threadsafe(task.cancel)
-            with suppress(CancelledError, asyncio.CancelledError):
-                ended.result()
-            raise
-        finally:
-            if ended.done():
-                loop.close()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Dask's own log, which takes every lost connection for a line and a traceback."""
-    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
-    heard = [log for name in names if not (log := logging.getLogger(name)).disabled]
-    for log in heard:
-        log.disabled = True
-    try:
-        yield
-    finally:
-        for log in heard:
-            log.disabled = False

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from threading import Lock
 from typing import Any, Final, Literal, NamedTuple
 
+import distributed
 import msgspec
 from distributed import Worker, get_worker
 from distributed.core import Status as WorkerStatus
@@ -210,8 +211,7 @@ def _program(process: CellProcess) -> dict[str, str]:
             process.is_ready = True
     except (EOFError, OSError):
         raise OSError(process.exit_cause()) from None
-    found: dict[str, str] = answer[1]
-    return found
+    return {**answer[1], "distributed": distributed.__version__}
 
 
 def _put_back(started: _Started) -> None:

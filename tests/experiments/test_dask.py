@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 import rm_emulator
-from rm_emulator.experiments import grid
+from rm_emulator.experiments import engines, grid
 from rm_emulator.issues import InvalidInput
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results.figures import MACHINE_FIGURES
@@ -24,6 +26,7 @@ pytest.importorskip("distributed")
 from benchmarks.dask_cluster import DaskCluster
 from rm_emulator.experiments import dask_engine
 from rm_emulator.experiments.dask_worker import digest_of
+from tests.pages import ROOT, blocks
 
 Tiny = Callable[..., Loaded]
 POLICY = textwrap.dedent(
@@ -261,9 +264,104 @@ def test_a_cell_over_which_its_process_dies_fails_after_three_attempts(
 def test_a_cell_over_which_workers_die_fails_and_names_the_last(
     tiny: Tiny, tmp_path: Path, cluster: DaskCluster
 ) -> None:
-    plugins = plugin(tmp_path, "kills", "os.kill(os.getppid(), signal.SIGKILL); time.sleep(5)")
+    is_a_worker = "b'dask_worker' in Path(f'/proc/{os.getppid()}/cmdline').read_bytes()"
+    plugins = plugin(tmp_path, "kills", f"{is_a_worker} and os.kill(os.getppid(), signal.SIGKILL); os._exit(1)")
     loaded = tiny("spec.policies[0]={kind: kills}", "spec.seeds=[1]")
     done = grid.run(loaded, tmp_path / "out", engine=cluster.engine, plugins=plugins)
     (failure,) = done.failures
     assert re.search(r"2 workers died while they computed the cell, the last was tcp://127\.0\.0\.1:\d+$", failure.why)
     assert (tmp_path / "out/runs/fair/1/cell.json").exists()
+
+
+@pytest.mark.slow
+def test_a_full_disk_of_the_run_s_own_machine_is_no_lost_scheduler(
+    tiny: Tiny, tmp_path: Path, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "runs")
+
+    monkeypatch.setattr(grid.RunDirectory, "accept", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        grid.run(tiny(), tmp_path / "out", engine=cluster.engine)
+
+
+@pytest.mark.slow
+def test_the_cells_of_a_client_that_is_killed_end(tiny: Tiny, tmp_path: Path, cluster: DaskCluster) -> None:
+    tiny()
+    plugin(tmp_path, "endless", f"Path({str(tmp_path)!r}, f'{{os.getpid()}}.pid').touch(); time.sleep(600)")
+    command = [sys.executable, "-m", "rm_emulator", "run", "tiny.yaml", "--plugin", "endless.py", "--out", "out"]
+    options = ["--engine", cluster.engine, "--set", "spec.policies=[{kind: endless}]"]
+    client = subprocess.Popen([*command, *options], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    client.kill()
+    client.wait()
+    processes = [Path("/proc", file.stem) for file in tmp_path.glob("*.pid")]
+    while any(process.exists() for process in processes) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(processes) == 2
+    assert [process for process in processes if process.exists()] == []
+
+
+# -- the demo, and the recipes of docs/operate/many-machines.md --------------------------------------
+
+PAGE = "docs/operate/many-machines.md"
+
+
+@pytest.mark.slow
+def test_a_grid_ends_like_on_one_machine_though_worker_scheduler_and_client_are_killed(tmp_path: Path) -> None:
+    small = ["--cells", "12", "--jobs-per-cell", "10", "--workers", "2", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.grid_demo", *small], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.findall(r"^(\S+) killed", done.stdout, re.MULTILINE) == ["worker-0", "scheduler", "client"]
+    assert done.stdout.count("summary byte-identical; places in run.json: 12") == 2
+    assert same(tmp_path / "one", tmp_path / "killed")
+    assert "Traceback" not in (tmp_path / "killed.log").read_text()
+
+
+@pytest.mark.slow
+def test_the_recipe_for_ssh_runs_a_grid(tmp_path: Path) -> None:
+    """On this machine: an `ssh` that stays here, each host with a folder of its own and a core."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (script,) = (block.text for block in blocks(PAGE) if "ssh $host" in block.text)
+    programs = {
+        "ssh": 'mkdir -p "$HOME/$1"; cd "$HOME/$1"; mkdir -p rm-emulator/.venv/bin; '
+        'ln -sf "$(command -v dask)" rm-emulator/.venv/bin/dask; exec sh -c "$2"',
+        "nproc": "echo 1",
+        "dask": f'name=$1; shift; exec "{sys.executable}" -m distributed.cli.dask_$name "$@"',
+        "rm-emulator": f'exec "{sys.executable}" -m rm_emulator "$@" --quiet --set spec.seeds=[1]',
+    }
+    (tmp_path / "bin").mkdir()
+    for name, text in programs.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    script = script.replace("10.0.0.1", "127.0.0.1").replace("8786", str(port))
+    over = "touch node1/stop node2/stop; kill %1; wait %1"
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"set -m\n{script}\ncode=$?\n{over}\nexit $code"],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    workers = json.loads((tmp_path / "out/load-sweep/run.json").read_text())["workers"]
+    assert len(workers) == 27
+    assert len(set(workers.values())) == 2
+
+
+@pytest.mark.slow
+def test_the_recipe_for_slurm_asks_for_workers_of_one_thread() -> None:
+    pytest.importorskip("dask_jobqueue", reason="pip install dask-jobqueue")
+    (recipe,) = (block.text for block in blocks(PAGE) if block.language == "python")
+    done = subprocess.run([sys.executable, "-c", recipe], capture_output=True, text=True, check=True, timeout=120)
+    assert re.search(r"^#SBATCH --cpus-per-task=1$", done.stdout, re.MULTILINE)
+    assert re.search(r"dask_worker tcp://\S+ .*--nthreads 1 .*--no-nanny", done.stdout)
+    assert engines.engine_of(done.stdout.split("--engine ")[1].strip(), None)
