@@ -58,7 +58,7 @@ class DaskEngine:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        """A client. Raises SchedulerAway."""
+        """A client. Raises SchedulerAway, and InvalidInput for what is no address, or lacks certificates."""
         async with AsyncExitStack() as stack:
             where: Any = self._where
             if where == "local":
@@ -74,8 +74,11 @@ class DaskEngine:
             with network():
                 if self._where.endswith(".json"):
                     where = address_of(Path(where))
-                made = Client(where, asynchronous=True, set_as_default=False, timeout=_ANSWER_S)
-                client = await stack.enter_async_context(made)
+                try:
+                    made = Client(where, asynchronous=True, set_as_default=False, timeout=_ANSWER_S)
+                    client = await stack.enter_async_context(made)
+                except (TypeError, ValueError) as error:
+                    raise InvalidInput([Issue(f"scheduler {self._where}", str(error))]) from None
             yield client
 
     async def _greet(self, files: RunFiles) -> None:

@@ -49,7 +49,7 @@ class RunRecord:
         self.write()
 
     def computed(self, cell: Cell, worker: str) -> None:
-        """Note who computed a cell. In the file at once, but with 5 % of all time at most spent on writing."""
+        """Note who computed a cell. In the file at once, but with 1 % of all time at most spent on writing."""
         self._workers[cell.place.as_posix()] = worker
         if time.monotonic() >= self._next:
             self.write()
@@ -59,7 +59,7 @@ class RunRecord:
         begun = time.monotonic()
         workers = {"workers": dict(sorted(self._workers.items()))} if self._workers else {}
         write_file(self._file, json.dumps({**self._made, **workers}, indent=1) + "\n")
-        self._next = time.monotonic() + 20 * (time.monotonic() - begun)
+        self._next = time.monotonic() + 100 * (time.monotonic() - begun)
 
 
 def _of_run(scenario: Mapping[str, Any], plugins: Sequence[str]) -> dict[str, Any]:

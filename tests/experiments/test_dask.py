@@ -121,13 +121,24 @@ def test_a_scheduler_that_is_not_there_is_named_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(
-    ("text", "why"), [(None, "No such file"), ("{", "is not a file that a Dask"), ("[]", "is not a file that")]
+    ("text", "why"),
+    [
+        (None, "No such file"),
+        ("{", "is not a file that a Dask"),
+        ("[]", "is not a file that"),
+        ('{"address": "nowhere"}', "missing port number in address 'nowhere'"),
+    ],
 )
 def test_a_scheduler_file_that_names_no_scheduler(tiny: Tiny, tmp_path: Path, text: str | None, why: str) -> None:
     if text is not None:
         (tmp_path / "s.json").write_text(text)
     with pytest.raises(InvalidInput, match=why):
         grid.run(tiny(), tmp_path / "out", engine=f"dask:{tmp_path / 's.json'}")
+
+
+def test_tls_without_certificates_is_said(tiny: Tiny, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"scheduler tls://127\.0\.0\.1:1: TLS expects .* check your TLS config"):
+        grid.run(tiny(), tmp_path / "out", engine="dask:tls://127.0.0.1:1")
 
 
 def test_nothing_of_dask_is_imported_unless_asked_for() -> None:
@@ -334,7 +345,7 @@ def test_the_recipe_for_ssh_runs_a_grid(tmp_path: Path) -> None:
         'ln -sf "$(command -v dask)" rm-emulator/.venv/bin/dask; exec sh -c "$2"',
         "nproc": "echo 1",
         "dask": f'name=$1; shift; exec "{sys.executable}" -m distributed.cli.dask_$name "$@"',
-        "rm-emulator": f'exec "{sys.executable}" -m rm_emulator "$@" --quiet --set spec.seeds=[1]',
+        "rm-emulator": f'exec "{sys.executable}" -m rm_emulator "$@" --quiet --set spec.seeds=[1] --set spec.expect=[]',
     }
     (tmp_path / "bin").mkdir()
     for name, text in programs.items():
