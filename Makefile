@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Some containers set it; each process would then compile whatever it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test nightly check fast lint bench tables clean controlplane demo-kubernetes test-older soak fidelity docs
+.PHONY: demo test nightly check fast lint bench tables clean controlplane demo-kubernetes test-older soak fidelity docs grid-demo
 
 demo: $(VENV)/.base            ## the main job on a packaged scenario: a table and out/demo/report.html
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
@@ -80,6 +80,11 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m studies.architectures --docs docs
 	$(BIN)/python -m studies.jockey --docs docs
 	$(BIN)/python -m studies.tetrisched --docs docs
+
+# As many cells, each of about a second; out/grid-demo keeps what is done.
+CELLS ?= 400
+grid-demo: $(VENV)/.dev        ## a grid on a Dask cluster of this machine, whose parts are killed, beside --jobs 1
+	$(BIN)/python -m benchmarks.grid_demo --cells $(CELLS)
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls

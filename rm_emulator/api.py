@@ -27,7 +27,7 @@ from rm_emulator.experiments import arguments, grid
 from rm_emulator.experiments.api import Results
 from rm_emulator.experiments.assembly import AssembledRun, assemble, workload_of
 from rm_emulator.experiments.directory import stored
-from rm_emulator.experiments.grid import code_digest
+from rm_emulator.experiments.metadata import code_digest
 from rm_emulator.experiments.resolved import at_point
 from rm_emulator.files import load_yaml
 from rm_emulator.issues import InvalidInput

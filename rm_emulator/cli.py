@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -48,8 +48,6 @@ def _loaded(files: list[Path] | None) -> list[str]:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
-#: From this part of what tasks hold on, launching them is warned of.
-LAUNCHES: Final = 0.2
 Plugin = Annotated[
     list[Path] | None,
     typer.Option(
@@ -142,6 +140,10 @@ def run(
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes at once (default: one a core).")
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", metavar="dask://HOST:PORT", help="Run on a Dask cluster's workers, or on dask:local."),
+    ] = None,
     plugin: Plugin = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another scenario.")] = False,
     no_replay: Annotated[
@@ -165,6 +167,7 @@ def run(
                 where,
                 built=built,
                 jobs=jobs,
+                engine=engine,
                 plugins=files,
                 overwrite=overwrite,
                 replay=not no_replay,
@@ -267,7 +270,7 @@ def check(
     from rm_emulator.issues import show_point
     from rm_emulator.results.unused import unused_settings
     from rm_emulator.scenario import without_effect
-    from rm_emulator.scenario.workload import launches, offered
+    from rm_emulator.scenario.workload import launch_warnings, offered
 
     loaded, built = _checked(scenario, seeds, set_)
     spec = loaded.scenario.spec
@@ -282,13 +285,7 @@ def check(
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload}){shown}")
     unused = (*unused_settings(resolved(loaded)["spec"]), *without_effect.notes(loaded, built.workload))
     notes = [f"note: {note}" for note in (*built.notes, *unused)]
-    part = launches(loaded.scenario, built)
-    if load is not None and part is not None and part > LAUNCHES:
-        notes.append(
-            f"warning: launching tasks takes about {part:.0%} of what they hold: "
-            f"the load is {load:.2f}, the held load about {load / (1 - part):.2f}"
-        )
-    _note(notes, quiet=quiet)
+    _note([*notes, *launch_warnings(loaded.scenario, built)], quiet=quiet)
 
 
 @app.command()

@@ -174,12 +174,12 @@ def scenario(setting: Setting, label: str, policy: Mapping[str, Any], seeds: int
     )
 
 
-def measured(scenario: Mapping[str, Any], out: Path, jobs: int | None) -> dict[int, Any]:
+def measured(scenario: Mapping[str, Any], out: Path, jobs: int | None, engine: str | None = None) -> dict[int, Any]:
     """Figures by seed, of runs in `out`; those that are there are kept if this program makes the same of the first."""
     path = out.with_name(f"{scenario['metadata']['name']}.yaml")
     write_file(path, yaml.safe_dump(scenario, sort_keys=False))
     kept = api.adopt(path, out, jobs=jobs)
-    results = rm_emulator.run(path, out=out, jobs=jobs, overwrite=not kept, progress=True)
+    results = rm_emulator.run(path, out=out, jobs=jobs, engine=engine, overwrite=not kept, progress=True)
     (label,) = results.by_label
     return results.by_label[label]
 
@@ -242,6 +242,7 @@ def main(
     data: Annotated[Path | None, typer.Option(help=f"folder with {PROFILES} and {ALIBABA}")] = None,
     released: Annotated[Path | None, typer.Option(help="model.pt of spark-sched-sim, to be measured too")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="parallel processes; default: one per core")] = None,
+    engine: Annotated[str | None, typer.Option(help="a Dask cluster, as of `rm-emulator run --engine`")] = None,
     docs: Annotated[Path | None, typer.Option(help="folder whose results-learned.in.md is to become a page")] = None,
 ) -> None:
     """Run every policy in every setting and print the tables."""
@@ -262,7 +263,7 @@ def main(
         figures = {}
         for label, policy in compared(setting, other).items():
             runs = scenario(setting, label, policy, counts[setting.name], folder)
-            figures[label] = measured(runs, out / setting.name / label, jobs)
+            figures[label] = measured(runs, out / setting.name / label, jobs, engine)
         made[setting.name] = table(HEAD, rows(figures, next(iter(setting.rules))))
         typer.echo(f"{setting.name}\n{made[setting.name]}\n")
     if docs is not None:

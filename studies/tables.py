@@ -124,11 +124,13 @@ def document(name: str, seeds: Sequence[int], policies: Mapping[str, Mapping[str
     }
 
 
-def run(scenario: Mapping[str, Any], out: Path, jobs: int | None, *, progress: bool = True) -> api.Results:
+def run(
+    scenario: Mapping[str, Any], out: Path, jobs: int | None, engine: str | None = None, *, progress: bool = True
+) -> api.Results:
     """Run a scenario into `out` (the file stands beside it), or read what is kept of it."""
     path = out.with_name(f"{scenario['metadata']['name']}.yaml")
     write_file(path, yaml.safe_dump(scenario, sort_keys=False))
-    return rm_emulator.run(path, out=out, jobs=jobs, progress=progress)
+    return rm_emulator.run(path, out=out, jobs=jobs, engine=engine, progress=progress)
 
 
 def _narrow(policy: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,9 +138,11 @@ def _narrow(policy: Mapping[str, Any]) -> dict[str, Any]:
     return {"first_threshold_ms": 3e4, "growth": 3.0} if policy["kind"] in ("gs", "las") else {}
 
 
-def measure(workload: str, load: float, seeds: Sequence[int], out: Path, jobs: int | None) -> api.Results:
+def measure(
+    workload: str, load: float, seeds: Sequence[int], out: Path, jobs: int | None, engine: str | None
+) -> api.Results:
     """Run one scenario, or read what is kept of it."""
-    return run(scenario(workload, load, seeds), out / f"{workload}-{load}", jobs)
+    return run(scenario(workload, load, seeds), out / f"{workload}-{load}", jobs, engine)
 
 
 def speedup_rows(results: api.Results, workload: str, label: str) -> list[list[str]]:
@@ -244,13 +248,14 @@ def main(
     docs: Annotated[Path, typer.Option(help="the folder with results.in.md")] = Path("docs"),
     seeds: Annotated[int, typer.Option(min=2, help="number of seeds")] = 5,
     jobs: Annotated[int | None, typer.Option(min=1, help="parallel processes; default: one per core")] = None,
+    engine: Annotated[str | None, typer.Option(help="a Dask cluster, as of `rm-emulator run --engine`")] = None,
 ) -> None:
     """Run the comparison of every workload at every load, and write docs/results.md."""
     out.mkdir(parents=True, exist_ok=True)
     template = (docs / "results.in.md").read_text(encoding="utf-8")
     numbers = range(1, seeds + 1)
     measured = {
-        (workload, load): measure(workload, load, numbers, out, jobs)
+        (workload, load): measure(workload, load, numbers, out, jobs, engine)
         for workload in WORKLOADS
         for load in LOADS_OF.get(workload, LOADS)
     }

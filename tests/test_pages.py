@@ -56,6 +56,10 @@ ELSEWHERE = {
     "python -m studies.presets": "minutes: tests/studies",
     "rm-emulator train ": "minutes and hours: tests/learn/test_train.py",
     "tensorboard ": "another program, which serves a page until it is stopped",
+    "export DASK_": "of a cluster: experiments/test_dask.py",
+    "dask scheduler ": "starts one: likewise",
+    "for host in ": "asks other machines: likewise",
+    "rm-emulator run load-sweep --engine dask://": "needs workers: likewise",
     "rm-emulator fidelity monday --hadoop": "needs Hadoop and minutes: make fidelity; tests/hadoop/test_runner.py",
 }
 #: What those would have left in the folder -> the text, or the sample of a format.
@@ -246,7 +250,11 @@ def test_yaml_of_a_page_is_accepted(block: Block, tmp_path: Path) -> None:
 PYTHON = {page: [b.text for b in blocks(page) if b.language == "python" and not b.file] for page in PAGES}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if PYTHON[page] and page != "docs/extending.md"])
+#: Pages whose Python is run elsewhere: below, and in experiments/test_dask.py.
+NOT_HERE = ("docs/extending.md", "docs/operate/many-machines.md")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if PYTHON[page] and page not in NOT_HERE])
 def test_python_of_a_page_runs(page: str) -> None:
     for text in PYTHON[page]:
         exec(compile(text, page, "exec"), {})

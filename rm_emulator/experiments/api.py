@@ -236,6 +236,7 @@ def run(
     set: Mapping[str, Any] | None = None,  # noqa: A002 (the name of the command's option)
     policies: Iterable[Any] = (),
     jobs: int | None = None,
+    engine: str | None = None,
     plugins: Iterable[str | Path] = (),
     overwrite: bool = False,
     replay: bool = True,
@@ -246,12 +247,14 @@ def run(
     scenario: a file, the name of a packaged example, or a dict with the contents of a file.
 
     out: the run directory, where finished cells are reused; without `out` nothing is written into the working
-    directory, and the results live in a temporary place as long as the returned object. overwrite: replace the results
-    of another scenario in `out`. seeds: `"1..5"` or numbers. set: changes to the scenario by path, such as
-    `{"spec.workload.load": 0.8}`. jobs: processes at once. policies: run beside the scenario's own: classes, names, or
-    dicts such as `{"kind": MyPolicy, "predictor": {"kind": "slearn"}}`. Wherever a dict says `kind`, a class can stand
-    for its name. A class outside plug-ins and installed packages runs in the calling process alone. replay: replay the
-    first run of each policy from a plug-in, and fail where decisions differ. progress: show bars on standard error.
+    directory, and the results live in a temporary place as long as the returned object. overwrite: replace the
+    results of another scenario in `out`. seeds: `"1..5"` or numbers. set: changes to the scenario by path, such as
+    `{"spec.workload.load": 0.8}`. jobs: processes at once. engine: the Dask cluster that computes the cells:
+    `"dask://HOST:PORT"`, `"dask:FILE.json"` by the file that its scheduler wrote, or `"dask:local"`. policies: run
+    beside the scenario's own: classes, names, or dicts such as `{"kind": MyPolicy, "predictor": {"kind": "slearn"}}`.
+    Wherever a dict says `kind`, a class can stand for its name. A class outside plug-ins and installed packages runs in
+    the calling process alone. replay: replay the first run of each policy from a plug-in, and fail
+    where decisions differ. progress: show bars on standard error.
     Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and
     `rm_emulator.experiments.api.CellsFailed` when cells could not be computed.
     """
@@ -262,7 +265,7 @@ def run(
         seeds=_seeds(seeds),
         policies=arguments.entries(policies),
     )
-    jobs = arguments.allowed_jobs(jobs, local := arguments.local_classes(loaded))
+    jobs = arguments.allowed_jobs(jobs, local := arguments.local_classes(loaded), engine)
     # Not a TemporaryDirectory, which complains when it is not closed by hand.
     where = _place(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
     try:
@@ -270,6 +273,7 @@ def run(
             loaded,
             where,
             jobs=jobs,
+            engine=engine,
             built=check(loaded),
             plugins=files,
             overwrite=overwrite,
@@ -278,15 +282,19 @@ def run(
             option_names=directory.PYTHON,
             beside=[arguments.digest(cls) for cls in local],
         )
-        if finished.summary is None:
-            raise CellsFailed(finished.failures, keeps_tracebacks=out is not None)
+        return _results(finished, temporary=out is None)
     except BaseException:
         if out is None:
             shutil.rmtree(where, ignore_errors=True)
         raise
-    results = Results(where, msgspec.to_builtins(finished.summary))
-    if out is None:
-        weakref.finalize(results, shutil.rmtree, where, ignore_errors=True)
+
+
+def _results(finished: grid.Finished, *, temporary: bool) -> Results:
+    if finished.summary is None:
+        raise CellsFailed(finished.failures, keeps_tracebacks=not temporary)
+    results = Results(finished.out, msgspec.to_builtins(finished.summary))
+    if temporary:
+        weakref.finalize(results, shutil.rmtree, finished.out, ignore_errors=True)
     return results
 
 

@@ -85,16 +85,17 @@ def _is_found(cls: type, installed: Iterable[str]) -> bool:
     return package == "schedulers" or package.startswith("rm_emulator") or package in installed
 
 
-def allowed_jobs(jobs: int | None, local: Iterable[type]) -> int | None:
-    """How many processes there may be. Raises InvalidInput where several are asked for and cannot be."""
+def allowed_jobs(jobs: int | None, local: Iterable[type], engine: str | None) -> int | None:
+    """How many processes there may be. Raises InvalidInput where others are asked for and cannot be."""
     names = [cls.__name__ for cls in local]
-    if not names or jobs == 1:
+    if not names or (jobs == 1 and engine is None):
         return jobs
-    if jobs is None:
+    if jobs is None and engine is None:
         return 1
     message = f"other processes do not find {', '.join(names)}, a class of this program"
-    remedy = "leave jobs= out, or put the class into a file and name it in plugins="
-    raise InvalidInput([Issue(f"jobs={jobs}", f"{message}: {remedy}")])
+    given = f"jobs={jobs}" if engine is None else f"engine={engine!r}"
+    remedy = f"leave {given.partition('=')[0]}= out, or put the class into a file and name it in plugins="
+    raise InvalidInput([Issue(given, f"{message}: {remedy}")])
 
 
 def digest(cls: type) -> str:

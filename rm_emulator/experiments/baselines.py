@@ -25,11 +25,11 @@ import polars as pl
 from rm_emulator.engine.config import Decentralised, EngineConfig
 from rm_emulator.engine.execution import Execution, ListedTimes, StageTimes
 from rm_emulator.engine.recording import MemoryRecording
-from rm_emulator.experiments.assembly import assemble, cluster_of, waves_of, workload_of
-from rm_emulator.experiments.cell import Cell, Progress, Status, complete, identity, run_cell
+from rm_emulator.experiments.assembly import assemble, cluster_of, waves_of
+from rm_emulator.experiments.cell import Cell, complete, identity, inputs_of, run_cell
 from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times
+from rm_emulator.experiments.status import Progress, Status
 from rm_emulator.files import replacing
-from rm_emulator.plugins import load_plugins
 from rm_emulator.results.record import JOB_SCHEMA
 from rm_emulator.results.water_filling import scenario_tree
 from rm_emulator.scenario.schema import Scenario
@@ -54,9 +54,7 @@ def compute(cell: Cell, directory: Path, progress: Progress) -> None:
 
 def run_baseline(cell: Cell, directory: Path, progress: Progress) -> None:
     """Compute a baseline and write its jobs.parquet and cell.json into `directory`, cell.json last."""
-    load_plugins(cell.plugins)
-    scenario = Scenario.model_validate(cell.scenario)
-    built = workload_of(scenario, cell.seed)
+    scenario, built = inputs_of(cell)
     config = cluster_of(scenario, built)
     begun = time.perf_counter()
     progress(Status(0, built.workload.tasks))

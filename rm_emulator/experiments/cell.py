@@ -6,9 +6,9 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from rm_emulator.engine.recording import SERVICE_COLUMNS
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
 from rm_emulator.experiments.read_only import read_only
+from rm_emulator.experiments.status import Progress, Status
 from rm_emulator.files import write_file
 from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.record import Recorder, log_blocks
@@ -35,23 +36,8 @@ from schedulers.decentralised.decider import decider
 
 #: From this many tasks on, only the hash of the log is kept unless the scenario says otherwise.
 FULL_LOG_TASKS: Final = 1_000_000
-
-
-class Status(msgspec.Struct, frozen=True):
-    """Progress of a cell: finished tasks and jobs, their totals, and waiting tasks and jobs."""
-
-    tasks: int
-    of_tasks: int
-    jobs: int = 0
-    of_jobs: int = 0
-    """0 for baselines, which count tasks only."""
-    now_ms: int = 0
-    """Time on the simulated clock."""
-    waiting_jobs: int = 0
-    waiting_tasks: int = 0
-
-
-Progress = Callable[[Status], None]
+#: Settings of a workload that name a file or folder.
+PATHS: Final = ("path", "profiles")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +53,16 @@ class Cell:
     """Hash of everything the result depends on."""
     settings: str
     """Hash of the same without the program itself."""
-    plugins: tuple[str, ...] = ()
-    """Files to import first."""
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    """Files to import first, each with its sha256."""
     baseline: str = ""
     """Name of the baseline, "" for the run itself."""
     point: int = 0
     """Number in a sweep, 0 without a sweep."""
     replayed: bool = False
     """Whether its log is replayed at the end, and views are read-only: the first cell under a policy from a plug-in."""
+    moved: Mapping[str, str] = field(default_factory=dict)
+    """Where its plug-ins and its trace lie on this machine, by the paths of the machine that planned the cell."""
 
     @property
     def title(self) -> str:
@@ -95,9 +83,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     progress: hears the cell's progress now and then. After an error the contents of the directory are not to be used;
     cell.json is written last.
     """
-    load_plugins(cell.plugins)
-    scenario = Scenario.model_validate(cell.scenario)
-    built = workload_of(scenario, cell.seed)
+    scenario, built = inputs_of(cell)
     tasks = built.workload.tasks
     config, entry = cluster_of(scenario, built), cell.scenario["spec"]["policies"][0]
     with ExitStack() as stack:
@@ -142,11 +128,20 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "peak_rss_mb": round(_peak_rss_mb(), 1),
         "log_sha256": sha256,
         **({"logs": {name: log.sha256 for name, log in who.logs.items()}} if len(who.logs) > 1 else {}),
-        "plugins": hashes(cell.plugins),
+        "plugins": dict(cell.plugins),
         "workload": _workload(built),
     }
     complete(directory, counters)
     return counters
+
+
+def inputs_of(cell: Cell) -> tuple[Scenario, Built]:
+    """The cell's scenario and its workload, after its plug-ins were imported."""
+    load_plugins(cell.moved.get(file, file) for file in cell.plugins)
+    spec = cell.scenario["spec"]
+    workload = {key: cell.moved.get(value, value) if key in PATHS else value for key, value in spec["workload"].items()}
+    scenario = Scenario.model_validate({**cell.scenario, "spec": {**spec, "workload": workload}})
+    return scenario, workload_of(scenario, cell.seed)
 
 
 def _replay(directory: Path, policy: str) -> None:

@@ -199,7 +199,7 @@ class RunDirectory:
 
     def _foreign_files(self) -> Iterator[str]:
         """Foreign and changed files among all files a run might replace."""
-        written = _read_json(self.path / _WRITTEN)
+        written = read_json(self.path / _WRITTEN)
 
         def ours(name: str) -> bool:
             path = self.path / name
@@ -260,10 +260,10 @@ def damaged(cell: Path) -> str:
 
 def stored(cell: Path) -> dict[str, Any]:
     """The contents of a cell's cell.json, {} where there is none."""
-    return _read_json(cell / "cell.json")
+    return read_json(cell / "cell.json")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """An object of JSON, empty where there is none."""
     try:
         data = json.loads(path.read_text("utf-8"))

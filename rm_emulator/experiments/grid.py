@@ -16,15 +16,17 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.experiments import metadata, pool
-from rm_emulator.experiments.cell import Cell, Status
+from rm_emulator.experiments import engines, metadata, pool
+from rm_emulator.experiments.cell import PATHS, Cell
 from rm_emulator.experiments.directory import COMMAND, OptionNames, RunDirectory, damaged
+from rm_emulator.experiments.metadata import code_digest
 from rm_emulator.experiments.progress import Display
 from rm_emulator.experiments.resolved import at_point, resolved
+from rm_emulator.experiments.status import Status
 from rm_emulator.files import write_file
+from rm_emulator.plugins import hashes
 from rm_emulator.results.figures import Summary
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema.workload import TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, description
 from rm_emulator.version import __version__
 from schedulers.core.placer import placers
@@ -80,12 +82,12 @@ def cells(
     results. replay: replay the first cell of each policy with a part from a plug-in.
     """
     digest = cache(lambda path: next(_digests([path])))  # a trace is read once, however many points it has
-    plugins = all_plugins(loaded, plugins)
-    outside = [*(digest(Path(file)) for file in plugins), *beside]
+    files = hashes(all_plugins(loaded, plugins))
+    outside = [*(digest(Path(file)) for file in files), *beside]
     runs, others = list[Cell](), list[Cell]()
     for each in loaded.points:
         data, spec, inputs = at_point(each), each.scenario.spec, [*outside, *map(digest, _inputs(each))]
-        of_point = partial(_cell, data, plugins=plugins, outside=inputs, point=each.point.number)
+        of_point = partial(_cell, data, plugins=files, outside=inputs, point=each.point.number)
         entries = data["spec"]["policies"]
         # Of a sweep the first point will do: the policy is the same at every point.
         whole, first = replay and each is loaded.points[0], spec.seeds[0]
@@ -108,7 +110,7 @@ def _cell(
     data: Mapping[str, Any],
     policy: Mapping[str, Any],
     seed: int,
-    plugins: Sequence[str],
+    plugins: Mapping[str, str],
     outside: Sequence[str],
     baseline: str = "",
     point: int = 0,
@@ -118,14 +120,14 @@ def _cell(
     spec = {k: v for k, v in data["spec"].items() if k not in beside}
     scenario = {**data, "spec": {**spec, "policies": [policy], "seeds": [seed]}}
     # Neither its name nor where its trace lies changes what a scenario computes: the trace's content is in `outside`.
-    workload = {k: v for k, v in spec["workload"].items() if k not in ("path", "profiles")}
+    workload = {k: v for k, v in spec["workload"].items() if k not in PATHS}
     essence = {**scenario["spec"], "workload": workload}
     label = policy["label"]
     if baseline in WITHOUT_POLICY:
         essence, label = {k: v for k, v in essence.items() if k != "policies"}, ""
     settings = _hash([essence, *outside, *([baseline] if baseline else [])])
     key = _hash([settings, __version__, code_digest()])
-    return Cell(scenario, label, seed, key, settings, tuple(plugins), baseline, point, replayed)
+    return Cell(scenario, label, seed, key, settings, plugins, baseline, point, replayed)
 
 
 def is_foreign(data: Any) -> bool:
@@ -142,23 +144,9 @@ def _hash(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
-@cache
-def code_digest() -> str:
-    """Hash of the program's sources and trained networks, so that results of older programs are not reused."""
-    digest = hashlib.sha256()
-    for package in ("schedulers", "rm_emulator"):
-        root = Path(__file__).parents[2] / package
-        for file in sorted([*root.rglob("*.py"), *root.rglob("trained/*")]):
-            digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
 def _inputs(loaded: Loaded) -> Iterator[Path]:
     workload = loaded.scenario.spec.workload
-    if isinstance(workload, TraceWorkload):
-        yield loaded.folder / workload.path
-    if isinstance(workload, TpchWorkload) and workload.profiles is not None:
-        yield loaded.folder / workload.profiles
+    yield from (loaded.folder / path for name in PATHS if (path := getattr(workload, name, None)))
 
 
 def _digests(paths: Iterable[Path]) -> Iterator[str]:
@@ -178,6 +166,7 @@ def run(
     out: Path,
     *,
     jobs: int | None = None,
+    engine: str | None = None,
     built: Built | None = None,
     plugins: Sequence[str] = (),
     overwrite: bool = False,
@@ -189,27 +178,31 @@ def run(
     """Compute the missing cells of a checked scenario, then summary.json and report.html.
 
     jobs: processes at once, by default a process per core, or the calling process alone for a grid smaller than a
-    worker's start. built: a seed's workload, to be described in workload.json. words: for messages. beside, replay: as
+    worker's start. engine: where cells are computed instead, see `engines.engine_of`. built: a seed's workload, to be
+    described in workload.json. words: for messages. beside, replay: as
     of `cells`. Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
     nothing half-written does.
     """
     grid, scenario = cells(loaded, plugins, beside, replay=replay), resolved(loaded)
     points = [at_point(each) for each in loaded.points if each.point.number]
+    cluster = None if engine is None else engines.engine_of(engine, jobs)
+    if cluster is not None:
+        cluster.check(grid)
     with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, option_names=option_names) as directory:
         # Before the cells, so that an interrupted run can be repeated as well.
-        made = metadata.of_run(scenario, all_plugins(loaded, plugins), code_digest())
-        write_file(directory.path / "run.json", json.dumps(made, indent=1) + "\n")
         done = directory.completed_cells()
+        made = metadata.RunRecord(directory.path, scenario, all_plugins(loaded, plugins), done)
         missing = [cell for cell in grid if cell not in done]
-        work = _GridListener(directory, missing, display or Display())
+        work = _GridListener(directory, missing, made, display or Display())
         for cell in missing:
             if name := damaged(directory.cell(cell)):
                 work.display.again(cell, name)
         work.display.begin(grid, done)
         try:
-            pool.run_cells(work.cells, jobs or _processes(missing, built), work)
+            (cluster or engines.Processes(jobs or _processes(missing, built))).run_cells(work.cells, work)
         finally:
             work.display.end()
+            made.write()
         if built is not None and not points:
             described = msgspec.json.encode(description(loaded.scenario, built))
             write_file(directory.path / "workload.json", msgspec.json.format(described, indent=1).decode() + "\n")
@@ -238,8 +231,10 @@ def _summarise(out: Path, scenario: Mapping[str, Any], points: Sequence[Mapping[
 class _GridListener:
     """Takes in finished cells."""
 
-    def __init__(self, directory: RunDirectory, missing: Sequence[Cell], display: Display) -> None:
-        self._directory, self.display = directory, display
+    def __init__(
+        self, directory: RunDirectory, missing: Sequence[Cell], made: metadata.RunRecord, display: Display
+    ) -> None:
+        self._directory, self._made, self.display = directory, made, display
         self.cells = [(cell, directory.scratch_folder(cell)) for cell in missing]
         self.failures: list[Failure] = []
 
@@ -249,8 +244,10 @@ class _GridListener:
     def silent(self, index: int, seconds: float, where: str) -> None:
         self.display.silent(self.cells[index][0], seconds, where)
 
-    def finished(self, index: int) -> None:
+    def finished(self, index: int, worker: str = "") -> None:
         cell, workplace = self.cells[index]
+        if worker:
+            self._made.computed(cell, worker)
         self._directory.accept(cell, workplace)
         self.display.finished(cell)
 
@@ -259,3 +256,6 @@ class _GridListener:
         path = self._directory.keep_failure(cell, workplace, traceback)
         self.failures.append(Failure(cell.title, cell.seed, why, path))
         self.display.failed(cell)
+
+    def note(self, text: str) -> None:
+        self.display.note(text)

@@ -8,26 +8,61 @@ version, code, commit  of the program: its version, the hash of its sources, and
 python, packages       versions of the interpreter and of the program's requirements
 platform               the operating system and the machine
 plugins                the sha256 of each plug-in file
+workers                of cells computed on a cluster (`--engine`): where, by the cell's place in the run directory
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from rm_emulator.plugins import hashes
+from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.directory import read_json
+from rm_emulator.files import write_file
+from rm_emulator.plugins import GROUP, hashes
 from rm_emulator.version import __version__
 
 
-def of_run(scenario: Mapping[str, Any], plugins: Sequence[str], code: str) -> dict[str, Any]:
-    """The contents of run.json. scenario: as resolved; plugins: files; code: the hash of the program's sources."""
+class RunRecord:
+    """run.json of a run directory, written when made, so that an interrupted run can be repeated as well.
+
+    scenario: as resolved; plugins: files; done: cells of earlier runs.
+    """
+
+    def __init__(self, path: Path, scenario: Mapping[str, Any], plugins: Sequence[str], done: Iterable[Cell]) -> None:
+        self._file = path / "run.json"
+        places = {cell.place.as_posix() for cell in done}
+        before = read_json(self._file).get("workers", {})
+        self._workers = {place: worker for place, worker in before.items() if place in places}
+        self._made = _of_run(scenario, plugins)
+        self.write()
+
+    def computed(self, cell: Cell, worker: str) -> None:
+        """Note who computed a cell. In the file at once, but with 1 % of all time at most spent on writing."""
+        self._workers[cell.place.as_posix()] = worker
+        if time.monotonic() >= self._next:
+            self.write()
+
+    def write(self) -> None:
+        """Write the file."""
+        begun = time.monotonic()
+        workers = {"workers": dict(sorted(self._workers.items()))} if self._workers else {}
+        write_file(self._file, json.dumps({**self._made, **workers}, indent=1) + "\n")
+        self._next = time.monotonic() + 100 * (time.monotonic() - begun)
+
+
+def _of_run(scenario: Mapping[str, Any], plugins: Sequence[str]) -> dict[str, Any]:
     return {
         "command": sys.orig_argv,
         "folder": str(Path.cwd()),
@@ -35,13 +70,24 @@ def of_run(scenario: Mapping[str, Any], plugins: Sequence[str], code: str) -> di
         "scenario": scenario,
         "seeds": scenario["spec"]["seeds"],
         "version": __version__,
-        "code": code,
+        "code": code_digest(),
         "commit": commit(Path(__file__).parents[2]),
         "python": platform.python_version(),
         "packages": packages(),
         "platform": platform.platform(),
         "plugins": hashes(plugins),
     }
+
+
+@cache
+def code_digest() -> str:
+    """Hash of the program's sources and trained networks, so that results of older programs are not reused."""
+    digest = hashlib.sha256()
+    for package in ("schedulers", "rm_emulator"):
+        root = Path(__file__).parents[2] / package
+        for file in sorted([*root.rglob("*.py"), *root.rglob("trained/*")]):
+            digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def commit(folder: Path) -> str | None:
@@ -61,6 +107,13 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except OSError:
         return None
     return ended.stdout.strip() if ended.returncode == 0 else None
+
+
+def program() -> dict[str, str]:
+    """What a cell's result may depend on besides its inputs, as far as a version tells: by name, for comparison."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    installed = {f"plug-in {point.name}": point.value for point in metadata.entry_points(group=GROUP)}
+    return {"rm-emulator": __version__, "sources": code_digest()[:12], "Python": python, **packages(), **installed}
 
 
 def packages() -> dict[str, str]:

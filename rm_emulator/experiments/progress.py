@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from rm_emulator.experiments.cell import Cell, Status
+from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.status import Status
 from rm_emulator.results.story import clock
 
 #: Seconds between two lines of a cell at work.
@@ -34,6 +35,9 @@ class Display:
 
     def failed(self, cell: Cell) -> None:
         """The cell failed; why is said at the end."""
+
+    def note(self, text: str) -> None:
+        """Something about the whole that is worth a line."""
 
     def end(self) -> None:
         """Nothing more will be shown."""
@@ -88,6 +92,10 @@ class Lines(Display):
         """See Display."""
         self._done += 1
         _print(f"[{self._done}/{self._cells}] {_name(cell)}: FAILED")
+
+    def note(self, text: str) -> None:
+        """See Display."""
+        _print(text)
 
 
 class Bars(Display):
@@ -146,6 +154,10 @@ class Bars(Display):
         """See Display."""
         self._close(cell)
         self._bars.console.print(f"{_name(cell)}: FAILED", highlight=False)
+
+    def note(self, text: str) -> None:
+        """See Display."""
+        self._bars.console.print(text, highlight=False)
 
     def _close(self, cell: Cell) -> None:
         bar = self._each.pop(cell, None)

@@ -1,4 +1,8 @@
-"""The worker process of `pool`: reads (cell, directory) from a pipe, computes the cell, answers with the outcome."""
+"""The program of a `process.CellProcess`: reads from a pipe, computes a cell, answers with the outcome.
+
+None                the program's own versions are asked for (`metadata.program`)
+(cell, directory)   a cell to compute; as fields of `Cell` where the sender has not loaded the class
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,11 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from rm_emulator.experiments.cell import Status
+    from rm_emulator.experiments.status import Status
 
 _EVERY_S: Final = 0.1
+#: Without any message the process ends. Of a grid's processes none waits so long; a Dask worker starts another.
+_IDLE_S: Final = 60.0
 
 
 def main(descriptor: int, stack: int) -> None:
@@ -22,19 +28,25 @@ def main(descriptor: int, stack: int) -> None:
     descriptor: of the pipe. stack: of a file to which SIGUSR1 has the present stack written.
     """
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
+    from rm_emulator.experiments import metadata
     from rm_emulator.experiments.baselines import compute
+    from rm_emulator.experiments.cell import Cell
     from rm_emulator.program import cause
 
     sys.stdout = sys.stderr  # what a plug-in prints; what C libraries print ends in the parent's choice, nowhere
     pipe: Connection[Any, Any] = Connection(descriptor)
     pipe.send(("ready",))
-    while True:
+    while pipe.poll(_IDLE_S):
         try:
-            cell, directory = pipe.recv()
+            work = pipe.recv()
         except EOFError:
             return
+        if work is None:
+            pipe.send(("program", metadata.program()))
+            continue
+        cell, directory = work
         try:
-            compute(cell, directory, _Throttled(pipe))
+            compute(cell if isinstance(cell, Cell) else Cell(**cell), directory, _Throttled(pipe))
         except BrokenPipeError:
             return  # the parent is gone: nobody wants the result
         except (Exception, SystemExit) as error:

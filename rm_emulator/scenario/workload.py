@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 #: A preset makes about 26 tasks per job and 150 slots.
 MAX_SLOTS: Final = 100_000
 
+#: From this part of what tasks hold on, launching them is warned of.
+LAUNCHES: Final = 0.2
+
 
 class Built(msgspec.Struct, frozen=True):
     """A workload, the measured profiles of its `Waves`, and a reader's notes on omissions and assumptions."""
@@ -232,6 +235,17 @@ def offered(scenario: Scenario, built: Built) -> tuple[float | None, str | None]
 
     slots, resource = measured_slots(scenario, built)
     return offered_load(built.workload, slots, sampler(built)), resource
+
+
+def launch_warnings(scenario: Scenario, built: Built) -> list[str]:
+    """A warning where launching takes a large part of what tasks hold."""
+    load, part = offered(scenario, built)[0], launches(scenario, built)
+    if load is None or part is None or part <= LAUNCHES:
+        return []
+    return [
+        f"warning: launching tasks takes about {part:.0%} of what they hold: "
+        f"the load is {load:.2f}, the held load about {load / (1 - part):.2f}"
+    ]
 
 
 def launches(scenario: Scenario, built: Built) -> float | None:

@@ -292,7 +292,7 @@ def test_code_that_does_not_return_is_reported_with_its_line(
                 said.append(where)
                 (tmp_path / "go").touch()  # the policy waits for its report, however long it takes
 
-    monkeypatch.setattr("rm_emulator.experiments.pool.SILENCE_S", 0.2)
+    monkeypatch.setattr("rm_emulator.experiments.process.SILENCE_S", 0.2)
     loaded = tiny("spec.policies[1]={kind: waits}", "spec.seeds=1")
     done = grid.run(loaded, tmp_path / "out", jobs=jobs, plugins=plugins, display=Lets())
     assert done.failures == ()

@@ -41,7 +41,7 @@ def test_a_run_says_what_was_called_where_on_what(tiny: Tiny, tmp_path: Path) ->
     assert (found["command"], found["folder"]) == (sys.orig_argv, str(Path.cwd()))
     assert (found["python"], found["packages"]["polars"]) == (platform.python_version(), pl.__version__)
     assert (found["seeds"], found["plugins"], found["platform"]) == ([1, 2], {}, platform.platform())
-    assert found["code"] == grid.code_digest()
+    assert found["code"] == metadata.code_digest()
     assert found["scenario"] == yaml.safe_load((tmp_path / "out/scenario.yaml").read_text())
 
 

@@ -5,7 +5,8 @@ import io
 import pytest
 
 from rm_emulator.experiments import progress
-from rm_emulator.experiments.cell import Cell, Status
+from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.status import Status
 
 CELLS = [Cell({}, label, 1, "", "") for label in ("fifo", "sjf")]
 

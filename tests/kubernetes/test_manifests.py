@@ -16,6 +16,9 @@ from prometheus_client import Counter, Gauge, Histogram
 from operators import metrics
 from operators.controllers.config import load_controllers
 from operators.extender.config import BrainConfig, load_brain
+from rm_emulator.scenario.check import check
+from rm_emulator.scenario.load import load
+from rm_emulator.version import __version__
 from schedulers.core.policy import policies
 from schedulers.objects import names
 from tests.kubernetes.promql import TARGET, queries, selectors
@@ -428,6 +431,39 @@ def test_policies_in_the_guide_are_accepted(tmp_path: Path) -> None:
 def test_the_files_that_the_guide_names_exist() -> None:
     for name in set(re.findall(r"manifests/[\w./-]+\w", GUIDE)):
         assert (ROOT / name).exists(), name
+
+
+# -- a Dask cluster in a queue --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["dask-scheduler", "dask-worker"])
+def test_the_pods_of_a_dask_cluster_join_a_queue_and_are_restricted(name: str) -> None:
+    template = by_name("Deployment", "dask")[name]["spec"]["template"]
+    spec = template["spec"]
+    assert (spec["schedulerName"], template["metadata"]["labels"][names.QUEUE_LABEL]) == ("rm-scheduler", "default")
+    assert spec["securityContext"]["runAsNonRoot"]
+    (container,) = spec["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["image"] == f"ghcr.io/rm-emulator/rm-emulator:{__version__}-dask"
+
+
+def test_a_dask_worker_of_the_manifests_has_a_thread_and_finds_its_scheduler() -> None:
+    (container,) = by_name("Deployment", "dask")["dask-worker"]["spec"]["template"]["spec"]["containers"]
+    (service,) = objects("Service", "dask")
+    address = f"tcp://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+    assert container["command"][-1] == address
+    assert container["args"][:3] == ["--nthreads", "1", "--no-nanny"]
+
+
+def test_the_emulator_plays_a_dask_cluster_as_services(tmp_path: Path) -> None:
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 16, memory: 64Gi, pods: 99}}\n"
+    queue = "apiVersion: rm-emulator.io/v1alpha1\nkind: Queue\nmetadata: {name: default}\nspec: {}\n"
+    batch = (MANIFESTS / "samples/batch-job.yaml").read_text().replace("analytics", "default")
+    cluster = (MANIFESTS / "dask/cluster.yaml").read_text()
+    (tmp_path / "all.yaml").write_text("---\n".join([node, queue, batch, cluster]))
+    jobs = check(load(tmp_path / "all.yaml")).workload.jobs
+    assert {entry.job.queue for entry in jobs} == {"default"}
+    assert sum(entry.job.kind == "service" for entry in jobs) >= 2
 
 
 # -- samples ------------------------------------------------------------------------------------
