@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from rm_emulator.results import stages, statistics, waits
+from rm_emulator.results import stages, waits
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.compare import extremes
 from rm_emulator.results.contest import contenders
@@ -211,13 +211,12 @@ def _gains(cells: Cells) -> JobTable | None:
     baseline, rows = cells.summary.baseline, []
     for compared in cells.summary.comparisons:
         label = compared.label
-        pairs = {s: statistics.pair(cells.jobs[baseline, s], cells.jobs[label, s]) for s in cells.seeds}
-        found = extremes(pairs)
+        found = extremes(cells.pairs(label))
         for how, listed in (("gained", found["winners"]), ("lost", found["losers"])):
             ids = [each["job"] for each in listed]
             known = {
                 (seed, row["id"]): row
-                for seed in cells.seeds
+                for seed in {each["seed"] for each in listed}
                 for row in cells.jobs[label, seed].filter(pl.col("id").is_in(ids)).iter_rows(named=True)
             }
             for each in listed:
