@@ -124,7 +124,8 @@ def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
     if len(labels) > 2:
         raise CompareError(f"expected at most two labels, found {len(labels)}: {', '.join(labels)}")
     first, last = run_dirs[0], run_dirs[-1]
-    summaries = [read_summary(first), read_summary(last)]
+    summaries = [read_summary(first)]
+    summaries += [read_summary(last) if len(run_dirs) > 1 else summaries[0]]
     for directory, summary in zip((first, last), summaries, strict=True):
         if summary.axes:
             raise CompareError(f"{directory} {name_one(directory, summary.axes)}")

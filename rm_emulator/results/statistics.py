@@ -91,7 +91,7 @@ SPEEDUPS: Final[dict[str, Statistic]] = {
 }
 
 
-class Finished(NamedTuple):
+class FinishedJobs(NamedTuple):
     """The finished jobs of a cell in order of id. jct_s: 0 counts as 1 ms, for finite ratios; bins: as of `Pairs`."""
 
     ids: pl.Series
@@ -99,13 +99,13 @@ class Finished(NamedTuple):
     bins: Codes
 
 
-def finished(jobs: pl.DataFrame) -> Finished:
+def finished(jobs: pl.DataFrame) -> FinishedJobs:
     """jobs: timed, in order of id."""
     times = jobs["jct_s"].to_numpy()
     known = ~np.isnan(times)
     ids = jobs["id"] if known.all() else jobs["id"].filter(pl.Series(known))
     bins = np.array([_PLACE[name] for name in jobs["bin"].to_list()], dtype=np.int8)
-    return Finished(ids, np.maximum(times[known], 0.001), bins[known])
+    return FinishedJobs(ids, np.maximum(times[known], 0.001), bins[known])
 
 
 def pair(baseline: pl.DataFrame, label: pl.DataFrame) -> Pairs:
@@ -113,7 +113,7 @@ def pair(baseline: pl.DataFrame, label: pl.DataFrame) -> Pairs:
     return matched(*(finished(timed(each).sort("id")) for each in (baseline, label)), with_ids=True)
 
 
-def matched(baseline: Finished, label: Finished, *, with_ids: bool = False) -> Pairs:
+def matched(baseline: FinishedJobs, label: FinishedJobs, *, with_ids: bool = False) -> Pairs:
     """The pairs of the jobs of two cells."""
     first: Any = slice(None)
     second: Any = slice(None)

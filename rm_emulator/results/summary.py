@@ -18,7 +18,7 @@ import polars as pl
 from rm_emulator.engine.recording import OPTIONAL_COLUMNS
 from rm_emulator.files import write_file
 from rm_emulator.results import contest, costs, expect, fairness, metrics, statistics, thinking
-from rm_emulator.results.figures import Run, Summary, WorkloadFigures
+from rm_emulator.results.figures import ExpectationOutcome, Run, Summary, WorkloadFigures
 from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
 from schedulers.core.errors import UserError
 
@@ -82,11 +82,15 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> Summary:
         runs=[runs[cell] for cell in cells],
         comparisons=[statistics.compare(label, baseline, found) for label, found in pairs.items()],
     )
-    wanted = [expect.parse(text) for text in spec.get("expect") or ()]
-    plain = msgspec.to_builtins(summary) if wanted else {}
-    summary = msgspec.structs.replace(summary, expect=[expect.evaluate(parsed, plain) for parsed in wanted])
+    summary = msgspec.structs.replace(summary, expect=_outcomes(summary, spec.get("expect") or ()))
     _write(out_dir, summary)
     return summary
+
+
+def _outcomes(summary: Summary, texts: Iterable[str]) -> list[ExpectationOutcome]:
+    wanted = [expect.parse(text) for text in texts]
+    plain = msgspec.to_builtins(summary) if wanted else {}
+    return [expect.evaluate(parsed, plain) for parsed in wanted]
 
 
 def build_sweep(
@@ -227,7 +231,7 @@ def read_jobs(cells: Iterable[Path], *columns: str) -> Iterator[pl.DataFrame]:
         yield from _read_each(some, "jobs", timed)
 
 
-def read_finished(cells: Iterable[Path]) -> Iterator[statistics.Finished]:
+def read_finished(cells: Iterable[Path]) -> Iterator[statistics.FinishedJobs]:
     """The finished jobs of each cell, of many small cells in one pass. Raises MissingCell."""
     return map(statistics.finished, read_jobs(cells, "id", "jct_s", "bin"))
 
