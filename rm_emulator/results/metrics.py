@@ -252,7 +252,7 @@ def queue_placement(jobs: pl.DataFrame, bounds_ms: Sequence[float] = GS_BOUNDS_M
 def bins(jobs: pl.DataFrame) -> Bins[Bin]:
     """Table 8's bins of timed jobs."""
     total, works, jcts = _total(jobs["work_ms"]), jobs["work_ms"].to_numpy(), jobs["jct_s"].to_numpy()
-    whose = np.array(jobs["bin"].to_list())
+    whose = np.array(jobs["bin"].to_list(), dtype=np.str_)
 
     def one(mine: Bools) -> Bin:
         count, work = int(mine.sum()), int(works[mine].sum())
