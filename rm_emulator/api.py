@@ -224,10 +224,9 @@ def resampled(values: Sequence[float] | Floats, statistic: Callable[[Floats], Fl
     statistic: of any number of draws at once, over the last axis, such as `lambda drawn: np.median(drawn, axis=-1)`.
     """
     each = np.asarray(values, dtype=np.float64)
-    pairs = statistics.Pairs([""] * len(each), each, np.ones(len(each)), [""] * len(each))
-    return Speedup(
-        value=float(statistic(each)), ci95=list(statistics.bootstrap(pairs, lambda drawn, _: statistic(drawn)))
-    )
+    pairs = statistics.Pairs(each, np.ones(len(each)), np.zeros(len(each), np.int8))
+    (interval,) = statistics.bootstrap(pairs, lambda drawn, _: statistic(drawn))
+    return Speedup(value=float(statistic(each)), ci95=list(interval))
 
 
 # -- Results of an older version ------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def capacity_47k(tiny: bool) -> Iterator[Row]:
 def memory_per_million_tasks(tiny: bool) -> Iterator[Row]:
     """Peak memory of two runs with recorder and log, each in a process of its own, and the slope between them."""
     few, many = (1_000, 3_000) if tiny else (100_000, 300_000)
-    first, second = _memory(few), _memory(many)
+    first, second = _measured("benchmarks.memory", few), _measured("benchmarks.memory", many)
     slope = (second["peak_mb"] - first["peak_mb"]) / (second["tasks"] - first["tasks"]) * 1e6
     yield Row(
         name="memory_per_million_tasks",
@@ -94,6 +94,32 @@ def memory_per_million_tasks(tiny: bool) -> Iterator[Row]:
         reference=first["peak_mb"],
         target="<= 300",
         note=f"growth of the peak from {first['tasks']:.0f} to {second['tasks']:.0f} tasks, extrapolated; "
+        "reference: peak MB of the smaller run",
+    )
+
+
+@benchmark("fan_in", "engine")
+def fan_in(tiny: bool) -> Iterator[Row]:
+    """Summaries of two runs of many small cells, each in a process of its own: CPU time and peak memory."""
+    few, many = (30, 300) if tiny else (600, 3_000)
+    first, second = _measured("benchmarks.fan_in", few), _measured("benchmarks.fan_in", many)
+    yield Row(
+        name="fan_in_cells",
+        value=second["cells"] / second["cpu_s"],
+        unit="cells/s",
+        reference=first["cells"] / first["cpu_s"],
+        ratio=second["cells"] / second["cpu_s"] / (first["cells"] / first["cpu_s"]),
+        target=">= 0.8",
+        note=f"summary of {second['cells']:.0f} cells of three jobs; reference: of {first['cells']:.0f} cells; "
+        "a ratio below 1: the more cells, the more each costs",
+    )
+    yield Row(
+        name="fan_in_memory",
+        value=(second["peak_mb"] - first["peak_mb"]) / (second["cells"] - first["cells"]) * 10_000,
+        unit="MB",
+        reference=first["peak_mb"],
+        target="<= 300",
+        note=f"growth of the peak from {first['cells']:.0f} to {second['cells']:.0f} cells, extrapolated to 10,000; "
         "reference: peak MB of the smaller run",
     )
 
@@ -152,8 +178,8 @@ def _task_us(ran: Ran) -> float:
     return ran.cpu_s / ran.tasks * 1e6
 
 
-def _memory(tasks: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.memory", str(tasks)]
+def _measured(module: str, size: int) -> dict[str, float]:
+    command = [sys.executable, "-m", module, str(size)]
     found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)  # noqa: S603 (our own module)
     return found
 

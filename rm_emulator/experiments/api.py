@@ -96,12 +96,8 @@ class Results:
         """
         if label not in self.by_label:
             raise summary.MissingCell(f"{self.path}: no runs of '{label}' (there are: {', '.join(self.by_label)})")
-        return statistics.speedups(
-            [
-                statistics.pair((of or self)._table("jobs", baseline, seed), self._table("jobs", label, seed))
-                for seed in sorted(self.by_label[label])
-            ]
-        )
+        places = ((of or self).path, baseline), (self.path, label)
+        return statistics.speedups([pair for _, pair in summary.paired(*places, sorted(self.by_label[label]))])
 
     def replayed(self, label: str, seed: int) -> Replay[Scheduler]:
         """The log of a run, decided on anew during iteration by its `scheduler`.
@@ -206,16 +202,33 @@ class Results:
         return self._all("nodes")
 
     def _all(self, table: str) -> pl.DataFrame:
+        """A table of all cells; null where a cell lacks a column of others."""
+        runs, numbers = self.summary["runs"], dict[bytes, int]()
+        points = [
+            numbers.setdefault(msgspec.json.encode(r["sweep"]), len(numbers) + 1) if "sweep" in r else 0 for r in runs
+        ]
+        places = [
+            summary.cell_dir(self.path / summary.point_folder(point), run["label"], run["seed"])
+            for point, run in zip(points, runs, strict=True)
+        ]
+        names = [
+            (run["label"], run["seed"], str(place / f"{table}.parquet"))
+            for run, place in zip(runs, places, strict=True)
+        ]
+        schema = {"label": pl.String, "seed": pl.Int64, summary.PATH: pl.String}
+        named = self._with_sweep(pl.DataFrame(names, schema, orient="row"), runs)
         frames = []
-        numbers: dict[bytes, int] = {}
-        for run in self.summary["runs"]:
-            label, seed = run["label"], run["seed"]
-            number = numbers.setdefault(msgspec.json.encode(run["sweep"]), len(numbers) + 1) if "sweep" in run else 0
-            folder = self.path / summary.point_folder(number)
-            rows = summary.read_table(summary.cell_dir(folder, label, seed), table)
-            named = rows.select(pl.lit(label).alias("label"), pl.lit(seed, pl.Int64).alias("seed"), pl.all())
-            frames.append(self._with_sweep(named, [run] * len(named)))
-        return pl.concat(frames)
+        for some in summary.together(places):
+            try:
+                rows = summary.scan(some, table).collect()
+            except (pl.exceptions.PolarsError, OSError):
+                each = ((summary.read_table(cell, table), str(cell / f"{table}.parquet")) for cell in some)
+                rows = pl.concat(
+                    (frame.with_columns(pl.lit(path).alias(summary.PATH)) for frame, path in each), how="diagonal"
+                )
+            of_rows = rows.select(summary.PATH).join(named, on=summary.PATH, maintain_order="left")
+            frames.append(pl.concat([of_rows, rows.drop(summary.PATH)], how="horizontal").drop(summary.PATH))
+        return pl.concat(frames, how="diagonal")
 
     def _with_sweep(self, frame: pl.DataFrame, entries: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         """The frame with a column for each axis of a sweep in front. entries: the summary's entry of each row."""

@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple
@@ -74,6 +75,7 @@ class RunDirectory:
         self._points = points
         self._option_names = option_names
         self._lock: int | None = None
+        self._key = cache(stored_key)  # each file is read once, before the lock
 
     def __enter__(self) -> RunDirectory:
         # Refusals come first, so that a refused run has changed nothing; the lock comes before anything is removed.
@@ -118,7 +120,9 @@ class RunDirectory:
 
     def completed_cells(self) -> list[Cell]:
         """Cells completed by an earlier run, damaged cells left out."""
-        return [c for c in self._cells if stored_key(self.cell(c)) == c.key and not damaged(self.cell(c))]
+        places = ((cell, self.cell(cell)) for cell in self._cells)
+        found = ((cell, place, stored(place)) for cell, place in places)
+        return [c for c, place, told in found if told.get("key") == c.key and not _changed(place, told)]
 
     def cell(self, cell: Cell) -> Path:
         """Where the results of a cell belong."""
@@ -169,7 +173,7 @@ class RunDirectory:
         # A baseline that the scenario no longer asks for does no harm, and is there when it asks again.
         for cell in self._cells:
             there = self.cell(cell)
-            if there.exists() and stored_key(there) != cell.key:
+            if there.exists() and self._key(there) != cell.key:
                 same = stored(there).get("settings") == cell.settings
                 cause = "by another version of rm-emulator" if same else "from other settings or another workload"
                 raise self._other_results(f"{cell.title} seed {cell.seed} was computed {cause}")
@@ -211,7 +215,7 @@ class RunDirectory:
         for folder in _CELLS:
             for path in (self.path / folder).rglob("*"):
                 name = str(path.relative_to(self.path))
-                of_a_cell = any(fnmatch(path.name, like) for like in _OF_A_CELL) and stored_key(path.parent) is not None
+                of_a_cell = any(fnmatch(path.name, like) for like in _OF_A_CELL) and self._key(path.parent) is not None
                 if not path.is_dir() and not of_a_cell and not ours(name):
                     yield name
 
@@ -249,7 +253,12 @@ def stored_key(cell: Path) -> str | None:
 
 def damaged(cell: Path) -> str:
     """Name of a file of a complete cell that has changed since the run, or of a table that is gone; ''."""
-    files = stored(cell).get("files", {})  # cells of older versions say nothing of their files
+    return _changed(cell, stored(cell))
+
+
+def _changed(cell: Path, told: Mapping[str, Any]) -> str:
+    """`damaged`. told: the contents of cell.json."""
+    files = told.get("files", {})  # cells of older versions say nothing of their files
     for name, sha256 in files.items():
         path = cell / name
         # A log or trace may be deleted or unpacked by hand, for room or for another program; no figure needs them.

@@ -192,7 +192,8 @@ def run(
         # Before the cells, so that an interrupted run can be repeated as well.
         done = directory.completed_cells()
         made = metadata.RunRecord(directory.path, scenario, all_plugins(loaded, plugins), done)
-        missing = [cell for cell in grid if cell not in done]
+        complete = set(done)
+        missing = [cell for cell in grid if cell not in complete]
         work = _GridListener(directory, missing, made, display or Display())
         for cell in missing:
             if name := damaged(directory.cell(cell)):
@@ -206,7 +207,7 @@ def run(
         if built is not None and not points:
             described = msgspec.json.encode(description(loaded.scenario, built))
             write_file(directory.path / "workload.json", msgspec.json.format(described, indent=1).decode() + "\n")
-        summary = None if work.failures else _summarise(out, scenario, [each.point.values for each in loaded.points])
+        summary = None if work.failures else _summarise(out, scenario, loaded.points)
     return Finished(out, summary, tuple(work.failures), len(missing) - len(work.failures), len(done))
 
 
@@ -215,11 +216,11 @@ def _processes(missing: Sequence[Cell], built: Built | None) -> int:
     return 1 if small else pool.cores()
 
 
-def _summarise(out: Path, scenario: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> Summary:
+def _summarise(out: Path, scenario: Mapping[str, Any], points: Sequence[Loaded]) -> Summary:
     from rm_emulator.results import report, summary
 
     if "sweep" in scenario["spec"]:
-        made = summary.build_sweep(out, scenario, points)
+        made = summary.build_sweep(out, scenario, ((each.point.values, at_point(each)) for each in points))
         for number in range(1, min(len(points), report.OF_POINTS) + 1):
             report.write(out / summary.point_folder(number))
     else:

@@ -117,6 +117,7 @@ class Bars(Display):
         self._each: dict[Cell, TaskID] = {}
         self._share: dict[Cell, float] = {}
         self._cells = self._done = self._width = 0
+        self._sum = 0.0  # of the shares
 
     def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
         """See Display."""
@@ -143,8 +144,7 @@ class Bars(Display):
         if bar is None:
             bar = self._each[cell] = self._bars.add_task(_name(cell).ljust(self._width), total=total, count="")
         self._bars.update(bar, completed=done, count=f"{done:,}/{total:,} tasks")
-        self._share[cell] = done / max(1, total)
-        self._bars.update(self._all, completed=sum(self._share.values()))
+        self._move(cell, done / max(1, total))
 
     def finished(self, cell: Cell) -> None:
         """See Display."""
@@ -164,8 +164,13 @@ class Bars(Display):
         if bar is not None:
             self._bars.remove_task(bar)
         self._done += 1
-        self._share[cell] = 1.0
-        self._bars.update(self._all, completed=sum(self._share.values()), count=self._count())
+        self._move(cell, 1.0)
+        self._bars.update(self._all, count=self._count())
+
+    def _move(self, cell: Cell, share: float) -> None:
+        self._sum += share - self._share.get(cell, 0.0)
+        self._share[cell] = share
+        self._bars.update(self._all, completed=self._sum)
 
     def _count(self) -> str:
         return f"{self._done}/{self._cells} runs"

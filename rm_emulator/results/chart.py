@@ -17,7 +17,7 @@ theme. Nothing here draws.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -27,15 +27,17 @@ import numpy as np
 import polars as pl
 
 from rm_emulator.files import load_yaml
-from rm_emulator.results import fairness, metrics, waits
+from rm_emulator.results import fairness, metrics, statistics, waits
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.replay import logs_of
 from rm_emulator.results.summary import (
     cell_dir,
     listed_queues,
     optional_columns,
+    paired,
     read_attempts,
     read_for_figures,
+    read_jobs,
     read_summary,
     read_table,
     references,
@@ -43,6 +45,8 @@ from rm_emulator.results.summary import (
 from schedulers.core.registry import NoParams, Registry
 
 Figure = dict[str, Any]
+#: The jobs of so many cells are in memory at once.
+_KEPT: Final = 64
 #: Columns of tasks.parquet that charts read.
 TASK_COLUMNS: Final = ("job", "stage", "node", "granted_ms", "started_ms", "ended_ms", "pilot", "code")
 
@@ -144,17 +148,17 @@ class Cells:
 
     @functools.cached_property
     def jobs(self) -> Mapping[tuple[str, int], pl.DataFrame]:
-        """(label, seed) -> the timed jobs."""
-        return {
-            (label, seed): metrics.timed(read_table(cell_dir(self._out_dir, label, seed), "jobs"))
-            for label in self.labels
-            for seed in self.seeds
-        }
+        """(label, seed) -> the timed jobs. Of a run with many cells the last that were asked for are in memory."""
+        return _Jobs(self._out_dir, self.labels, self.seeds)
 
     def pooled(self, label: str, column: str) -> metrics.Floats:
         """A column of a label's jobs over all seeds, nulls left out, ascending."""
-        parts = [self.jobs[label, seed][column].drop_nulls().to_numpy() for seed in self.seeds]
+        parts = [jobs[column].drop_nulls().to_numpy() for jobs in read_jobs(self._places(label), column)]
         return np.sort(np.concatenate(parts).astype(np.float64))
+
+    def pairs(self, label: str) -> Iterator[tuple[int, statistics.Pairs]]:
+        """Each seed with the jobs of a label against themselves under the baseline."""
+        return paired((self._out_dir, self.summary.baseline), (self._out_dir, label), self.seeds)
 
     def tasks(self, label: str, seed: int | None = None) -> pl.DataFrame:
         """The attempts of a label's seed, by default the first, TASK_COLUMNS; without copies (`read_attempts`)."""
@@ -250,6 +254,26 @@ class Cells:
 
     def _place(self, label: str, seed: int | None = None) -> Path:
         return cell_dir(self._out_dir, label, self.seeds[0] if seed is None else seed)
+
+    def _places(self, label: str) -> list[Path]:
+        return [cell_dir(self._out_dir, label, seed) for seed in self.seeds]
+
+
+class _Jobs(Mapping[tuple[str, int], pl.DataFrame]):
+    """Reads the jobs of a cell when they are asked for, and keeps those of the last cells."""
+
+    def __init__(self, out_dir: Path, labels: Sequence[str], seeds: Sequence[int]) -> None:
+        self._known = {(label, seed): cell_dir(out_dir, label, seed) for label in labels for seed in seeds}
+        self._read = functools.lru_cache(_KEPT)(lambda place: metrics.timed(read_table(place, "jobs")))
+
+    def __getitem__(self, cell: tuple[str, int]) -> pl.DataFrame:
+        return self._read(self._known[cell])
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 Make = Callable[..., Chart | None]

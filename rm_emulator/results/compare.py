@@ -11,7 +11,8 @@ import gzip
 import json as json_format
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +29,7 @@ from rm_emulator.results import contest, expect, statistics
 from rm_emulator.results.figures import BINS, Speedup, Summary, meaning
 from rm_emulator.results.metrics import figure
 from rm_emulator.results.replay import logs_of
-from rm_emulator.results.summary import MissingCell, cell_dir, read_summary, read_table
+from rm_emulator.results.summary import MissingCell, cell_dir, paired, read_summary
 from rm_emulator.results.sweep import name_one
 from rm_emulator.results.table import BIN_NAMES, interval, number, times
 from schedulers.core.errors import nearest
@@ -123,7 +124,8 @@ def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
     if len(labels) > 2:
         raise CompareError(f"expected at most two labels, found {len(labels)}: {', '.join(labels)}")
     first, last = run_dirs[0], run_dirs[-1]
-    summaries = [read_summary(first), read_summary(last)]
+    summaries = [read_summary(first)]
+    summaries += [read_summary(last) if len(run_dirs) > 1 else summaries[0]]
     for directory, summary in zip((first, last), summaries, strict=True):
         if summary.axes:
             raise CompareError(f"{directory} {name_one(directory, summary.axes)}")
@@ -163,13 +165,15 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
     Changes are (right - left) / left; ratios are JCT(left) / JCT(right), above 1 where the right side is faster.
     Raises CompareError when the sides have no seed or no job in common.
     """
-    common = [s for s in left.seeds if s in right.seeds]
+    theirs = set(right.seeds)
+    common = [s for s in left.seeds if s in theirs]
     if not common:
         raise CompareError(f"no seed in common: {left.label} has {left.seeds}, {right.label} has {right.seeds}")
     if seed is not None and seed not in common:
         raise CompareError(f"seed {seed} is not among those that both have: {', '.join(map(str, common))}")
-    pairs = {s: _pairs(left, right, s) for s in common}
-    if not any(len(pair.ids) for pair in pairs.values()):
+    pairs = dict[int, statistics.Pairs]()
+    most = extremes(_kept(left, right, common, pairs))
+    if not any(len(pair.baseline) for pair in pairs.values()):
         raise CompareError("no job finished on both sides under the same id: these are runs of different workloads")
     shown = common[0] if seed is None else seed
     parting = first_difference(_log(left, shown), _log(right, shown))
@@ -182,23 +186,28 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
         "scores": _scores(left, right, common),
         **{key: compared[key] for key in ("speedup", "interval", "ratio_quantiles", "jobs_faster", "jobs_slower")},
         "bins": {name: _bin(pairs, name) for name in BINS},
-        **extremes(pairs),
+        **most,
         "log_seed": shown,
         "first_difference": None if parting is None else msgspec.to_builtins(parting),
         "logs": parting is not None or _same_hash(left, right, shown),
     }
 
 
-def _pairs(left: Side, right: Side, seed: int) -> statistics.Pairs:
-    first, second = (read_table(cell_dir(s.directory, s.label, seed), "jobs") for s in (left, right))
-    return statistics.pair(first, second)
+def _kept(
+    left: Side, right: Side, seeds: Sequence[int], kept: dict[int, statistics.Pairs]
+) -> Iterator[tuple[int, statistics.Pairs]]:
+    """Each seed with its pairs, which stay in `kept` without their ids."""
+    for seed, pair in paired((left.directory, left.label), (right.directory, right.label), seeds):
+        kept[seed] = msgspec.structs.replace(pair, ids=())
+        yield seed, pair
 
 
 def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any]]:
     resources = dict.fromkeys(name for side in (left, right) for run in side.summary.runs for name in run.utilisation)
     use = {f"{name} utilisation": ("utilisation", name) for name in resources}
+    wanted = set(seeds)
     common = [
-        msgspec.structs.replace(side.summary, runs=[run for run in side.summary.runs if run.seed in seeds])
+        msgspec.structs.replace(side.summary, runs=[run for run in side.summary.of(side.label) if run.seed in wanted])
         for side in (left, right)
     ]
     rows = []
@@ -235,19 +244,17 @@ def _bin(pairs: Mapping[int, statistics.Pairs], name: str) -> dict[str, Any]:
     }
 
 
-def extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str, Any]]]:
-    """The jobs with the largest and the smallest ratio over all seeds (ties: id)."""
-    jobs: list[dict[str, Any]] = [
-        {"job": job, "seed": seed, "left_s": figure(left), "right_s": figure(right), "ratio": figure(left / right)}
-        for seed, pair in pairs.items()
-        for job, left, right in zip(pair.ids, pair.baseline, pair.label, strict=True)
-    ]
-    up = sorted(jobs, key=lambda job: (-job["ratio"], job["job"], job["seed"]))
-    down = sorted(jobs, key=lambda job: (job["ratio"], job["job"], job["seed"]))
-    return {
-        "winners": [job for job in up[:SHOWN] if job["ratio"] > 1],
-        "losers": [job for job in down[:SHOWN] if job["ratio"] < 1],
-    }
+def extremes(pairs: Iterable[tuple[int, statistics.Pairs]]) -> dict[str, list[dict[str, Any]]]:
+    """The jobs with the largest and the smallest ratio over all seeds (ties: id). pairs: seed and pairs with ids."""
+    up, down = list[dict[str, Any]](), list[dict[str, Any]]()
+    for seed, pair in pairs:
+        jobs = [
+            {"job": job, "seed": seed, "left_s": figure(left), "right_s": figure(right), "ratio": figure(left / right)}
+            for job, left, right in zip(pair.ids, pair.baseline.tolist(), pair.label.tolist(), strict=True)
+        ]
+        up = nsmallest(SHOWN, [*up, *jobs], key=lambda job: (-job["ratio"], job["job"], job["seed"]))
+        down = nsmallest(SHOWN, [*down, *jobs], key=lambda job: (job["ratio"], job["job"], job["seed"]))
+    return {"winners": [job for job in up if job["ratio"] > 1], "losers": [job for job in down if job["ratio"] < 1]}
 
 
 def _log(side: Side, seed: int) -> Path | None:

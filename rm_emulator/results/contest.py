@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rm_emulator.results import expect
-from rm_emulator.results.figures import Run, Speedup, Summary, meaning
+from rm_emulator.results.figures import Run, Speedup, Summary, meaning, value
 from schedulers.core.errors import UnknownName
 from schedulers.core.predictor import predictors
 
@@ -92,8 +92,7 @@ def best(summary: Summary) -> str:
 def values(summary: Summary, label: str) -> dict[int, float | None]:
     """The headline's figure of a label by seed; None where the figure does not apply."""
     steps = expect.keys(summary.headline)
-    one = {run.seed: msgspec.structs.replace(summary, runs=[run]) for run in summary.of(label)}
-    return {seed: part.mean(label, *steps) for seed, part in one.items()}
+    return {run.seed: value(run, *steps) for run in summary.of(label)}
 
 
 def versus(summary: Summary, label: str, other: str) -> Contest:

@@ -33,7 +33,7 @@ def costs(jobs: pl.DataFrame, references: Mapping[str, pl.DataFrame]) -> dict[st
     pairs = {name: _paired(jobs, reference) for name, reference in references.items()}
     return {
         queue: Costs(**{COSTS[name]: _ratio(each, queue) for name, each in pairs.items()})
-        for queue in sorted(jobs["queue"].unique().to_list())
+        for queue in sorted(set(jobs["queue"].to_list()))
     }
 
 

@@ -33,7 +33,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rm_emulator.results.figures import Fairness, NewQueue, QueueFairness, Windows
-from rm_emulator.results.metrics import Floats, capacities, figure, integrals
+from rm_emulator.results.metrics import Floats, Ints, capacities, figure, integrals, owners
 from rm_emulator.results.water_filling import SharingTree, scenario_tree
 
 Codes = npt.NDArray[np.int8]
@@ -83,24 +83,27 @@ def queue_shares(
     if tasks.is_empty() or jobs.is_empty():
         return None
     every = capacities(nodes)
-    names = tuple(sorted(jobs["queue"].unique().to_list()))
-    begin = int(jobs["submit_ms"].to_numpy().min())
-    end = int(tasks["ended_ms"].to_numpy().max())
+    of_jobs = jobs["queue"].to_list()
+    names = tuple(sorted(set(of_jobs)))
+    number = {name: at for at, name in enumerate(names)}
+    granted, ended = (tasks[column].to_numpy() for column in ("granted_ms", "ended_ms"))
+    begin, end = int(jobs["submit_ms"].to_numpy().min()), int(ended.max())
     tree, resources = scenario_tree(queues, every, names)
     capacity = {name: every[name] for name in resources}
     width = _width(max(1, end - begin), len(names) * len(resources))
     buckets = max(1, -(-(end - begin) // width))
-    rows = intervals(jobs, tasks, names)
-    times = ("since_ms", "granted_ms", "ended_ms")
-    since, granted, ended = (rows[column].to_numpy().astype(np.int64) - begin for column in times)
-    owner = rows["queue_index"].to_numpy().astype(np.int64)
+    job = owners(jobs, tasks)
+    owner = np.array([number[name] for name in of_jobs], dtype=np.int64)[job]
+    since, granted, ended = (times - begin for times in (waiting_since(jobs, tasks, job), granted, ended))
+    demands = {name: tasks[f"demand_{name}"].to_numpy() for name in resources}
     held, asked = np.zeros((2, buckets, len(names), len(resources)))
     for r, name in enumerate(resources):
-        units = rows[f"demand_{name}"].to_numpy().astype(np.float64)
+        units = demands[name].astype(np.float64)
         full = width * capacity[name]
         held[:, :, r] = integrals(owner, units, granted, ended, width, buckets, len(names)) / full
         asked[:, :, r] = held[:, :, r] + integrals(owner, units, since, granted, width, buckets, len(names)) / full
-    task = _mean_task(rows, capacity, len(names))
+    sums = [np.bincount(owner, demands[name], len(names)) / capacity[name] for name in resources]
+    task: Floats = np.max(sums, axis=0) / np.maximum(np.bincount(owner, minlength=len(names)), 1)
     fair, share, demand, waiting = tree.fill(asked), held.max(axis=2), asked.max(axis=2), (asked - held).max(axis=2)
     return QueueShares(
         queues=names,
@@ -125,45 +128,31 @@ def _width(span_ms: int, tracks: int) -> int:
     return WIDTHS_MS[-1] * -(-span_ms * tracks // (WIDTHS_MS[-1] * CELLS))
 
 
-def intervals(jobs: pl.DataFrame, tasks: pl.DataFrame, queues: Sequence[str]) -> pl.DataFrame:
-    """Each attempt with `queue_index` and `since_ms`, from when on its task waited for the grant."""
-    order = {name: number for number, name in enumerate(queues)}
-    owners = jobs.lazy().select(
-        pl.col("id").alias("job"), "submit_ms", queue_index=pl.col("queue").replace_strict(order, return_dtype=pl.Int64)
-    )
-    stages = (
-        tasks.lazy()
-        .group_by("job", "stage")
-        .agg(first=pl.col("granted_ms").min(), done=pl.col("ended_ms").filter(pl.col("code") == 0).max())
-    )
+def waiting_since(jobs: pl.DataFrame, tasks: pl.DataFrame, job: Ints) -> Ints:
+    """The time (ms) from which on the task of each attempt waited for its grant. job: row of each attempt's job."""
+    stage, task, attempt = (tasks[name].to_numpy().astype(np.int64) for name in ("stage", "task", "attempt"))
+    granted, ended = tasks["granted_ms"].to_numpy(), tasks["ended_ms"].to_numpy()
+    stages, of = np.unique(job * (int(stage.max()) + 1) + stage, return_inverse=True)
+    never = int(ended.max()) + 1
+    owner, first, done = np.empty_like(stages), np.full(len(stages), never), np.full(len(stages), -1)
+    owner[of] = job
+    np.minimum.at(first, of, granted)
+    over = tasks["code"].to_numpy() == 0
+    np.maximum.at(done, of[over], ended[over])
     # Of the latest completions before a stage's first grant its own can be one only when its tasks take no time.
-    done = stages.select("job", ready="done").drop_nulls().sort("ready")
-    ready = (
-        stages.sort("first")
-        .join_asof(done, left_on="first", right_on="ready", by="job", strategy="backward", check_sortedness=False)
-        .select("job", "stage", "ready")
-    )
-    attempt = ["job", "stage", "task", "attempt"]
-    previous = tasks.lazy().select("job", "stage", "task", pl.col("attempt") + 1, previous="ended_ms")
-    again = tasks.lazy().filter(pl.col("attempt") > 0).select(attempt).join(previous, on=attempt).unique(attempt)
-    return (
-        tasks.lazy()
-        .join(owners, on="job", maintain_order="left")
-        .join(ready, on=["job", "stage"], how="left", maintain_order="left")
-        .join(again, on=attempt, how="left", maintain_order="left")
-        .with_columns(since=pl.coalesce("previous", pl.max_horizontal("ready", "submit_ms")))
-        .with_columns(since_ms=pl.min_horizontal("since", "granted_ms"))
-        .select("queue_index", "since_ms", "granted_ms", "ended_ms", pl.selectors.starts_with("demand_"))
-        .collect()
-    )
-
-
-def _mean_task(rows: pl.DataFrame, capacity: Mapping[str, int], queues: int) -> Floats:
-    """Dominant share of the mean task of each queue."""
-    owner = rows["queue_index"].to_numpy()
-    sums = [np.bincount(owner, rows[f"demand_{name}"].to_numpy(), queues) / full for name, full in capacity.items()]
-    means: Floats = np.max(sums, axis=0) / np.maximum(np.bincount(owner, minlength=queues), 1)
-    return means
+    ends = np.sort((owner * never + done)[done >= 0])
+    latest = np.concatenate([[-1], ends])[np.searchsorted(ends, owner * never + first, side="right")]
+    ready = np.where(latest // never == owner, latest % never, 0)
+    since = np.maximum(ready[of], jobs["submit_ms"].to_numpy()[job])
+    again = np.flatnonzero(attempt > 0)
+    if len(again):
+        each = (of * (int(task.max()) + 1) + task) * (int(attempt.max()) + 1) + attempt
+        order = np.argsort(each, kind="stable")
+        before = order[np.minimum(np.searchsorted(each[order], each[again] - 1), len(order) - 1)]
+        found = each[before] == each[again] - 1
+        since[again[found]] = ended[before[found]]
+    earlier: Ints = np.minimum(since, granted)
+    return earlier
 
 
 def states(held: Floats, fair: Floats, waiting: Floats, demand: Floats, task: Floats) -> Codes:

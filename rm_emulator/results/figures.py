@@ -376,20 +376,23 @@ class Summary(Struct, frozen=True, kw_only=True):
 
         path: names of fields of `Run`, of keys below a mapping.
         """
-        values: list[Any] = []
-        for run in self.of(label):
-            value: Any = run
-            for key in path:
-                if value is not None:
-                    value = value.get(key) if isinstance(value, dict) else getattr(value, key)
-                value = None if value is UNSET else value
-            values.append(value)
+        values: list[Any] = [value(run, *path) for run in self.of(label)]
         return None if not values or None in values else math.fsum(values) / len(values)
 
     @property
     def several_queues(self) -> bool:
         """Whether some run has several queues."""
         return any(len(run.queues) > 1 for run in self.runs)
+
+
+def value(run: Run, *path: str) -> Any:
+    """A figure of a run, None where the run lacks it. path: as of `Summary.mean`."""
+    found: Any = run
+    for key in path:
+        if found is not None:
+            found = found.get(key) if isinstance(found, dict) else getattr(found, key)
+        found = None if found is UNSET else found
+    return found
 
 
 def meaning(*path: str) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from rm_emulator.results import stages, statistics, waits
+from rm_emulator.results import stages, waits
 from rm_emulator.results.chapters.diary import clock
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.compare import extremes
@@ -256,7 +256,7 @@ def _moved(cells: Cells) -> list[_Moved]:
     baseline, moved = cells.summary.baseline, list[_Moved]()
     for compared in cells.summary.comparisons:
         label = compared.label
-        found = extremes({s: statistics.pair(cells.jobs[baseline, s], cells.jobs[label, s]) for s in cells.seeds})
+        found = extremes(cells.pairs(label))
         moved += [(label, "gained", each) for each in found["winners"]]
         moved += [(label, "lost", each) for each in found["losers"]]
     return moved

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -33,6 +34,7 @@ GS_BOUNDS_MS: Final = tuple(10 ** (6 + q) for q in range(9))
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -42,14 +44,12 @@ def spread(values: pl.Series | Floats, kind: type[S]) -> S:
     >>> spread(pl.Series([1.0, 2.0, 3.0, 4.0, 5.0, None]), Spread)
     Spread(mean=3.0, p50=3.0, p90=4.6, p99=4.96)
     """
-    known = values.drop_nulls().to_numpy().astype(np.float64) if isinstance(values, pl.Series) else values
+    known = _known(values.to_numpy().astype(np.float64)) if isinstance(values, pl.Series) else values
     if len(known) == 0:
         return kind()
-
-    def statistic(name: str) -> float:
-        return average(known) if name == "mean" else float(np.quantile(known, int(name[1:]) / 100))
-
-    return kind(**{name: figure(statistic(name)) for name in kind.__struct_fields__})
+    names = [name for name in kind.__struct_fields__ if name != "mean"]
+    found = dict(zip(names, np.quantile(known, [int(name[1:]) / 100 for name in names]).tolist(), strict=True))
+    return kind(**{name: figure(found[name] if name in found else average(known)) for name in kind.__struct_fields__})
 
 
 def figure(value: float | np.floating[Any]) -> float:
@@ -63,20 +63,23 @@ def average(values: Iterable[float] | Floats) -> float:
     return math.fsum(numbers) / len(numbers)
 
 
+_JCT: Final = pl.col("finish_ms") - pl.col("submit_ms")
+#: The columns of timed jobs; null where a job has none.
+TIMES: Final[Mapping[str, pl.Expr]] = {
+    "jct_s": _JCT / 1000,
+    "wait_s": (pl.col("first_start_ms") - pl.col("submit_ms")) / 1000,
+    "slowdown": pl.when(pl.col("ideal_ms") > 0).then(_JCT / pl.col("ideal_ms")),
+    "error_pct": pl.when(pl.col("work_ms") > 0).then(
+        100 * (pl.col("size_ms") - pl.col("work_ms")).abs() / pl.col("work_ms")
+    ),
+    "bin": pl.when(pl.col("width") < THIN_WIDTH).then(pl.lit("thin_")).otherwise(pl.lit("wide_"))
+    + pl.when(pl.col("work_ms") < SMALL_MS).then(pl.lit("small")).otherwise(pl.lit("large")),
+}
+
+
 def timed(jobs: pl.DataFrame) -> pl.DataFrame:
-    """The jobs with `jct_s`, `wait_s`, `slowdown`, `error_pct`, `bin`; null where a job has none."""
-    jct = pl.col("finish_ms") - pl.col("submit_ms")
-    small, thin = pl.col("work_ms") < SMALL_MS, pl.col("width") < THIN_WIDTH
-    size = pl.when(small).then(pl.lit("small")).otherwise(pl.lit("large"))
-    return jobs.with_columns(
-        jct_s=jct / 1000,
-        wait_s=(pl.col("first_start_ms") - pl.col("submit_ms")) / 1000,
-        slowdown=pl.when(pl.col("ideal_ms") > 0).then(jct / pl.col("ideal_ms")),
-        error_pct=pl.when(pl.col("work_ms") > 0).then(
-            100 * (pl.col("size_ms") - pl.col("work_ms")).abs() / pl.col("work_ms")
-        ),
-        bin=pl.when(thin).then(pl.lit("thin_")).otherwise(pl.lit("wide_")) + size,
-    )
+    """The jobs with the columns of TIMES; a frame that has them already is returned as it is."""
+    return jobs if "jct_s" in jobs.columns else jobs.with_columns(**TIMES)
 
 
 def makespan_ms(jobs: pl.DataFrame) -> int | None:
@@ -92,8 +95,14 @@ def whole_cluster(nodes: pl.DataFrame) -> pl.DataFrame:
 
 def capacities(nodes: pl.DataFrame) -> dict[str, int]:
     """By resource, of the whole cluster."""
-    rows = whole_cluster(nodes).unique("resource", keep="first", maintain_order=True)
-    return dict(rows.select("resource", "capacity").iter_rows())
+    return {resource: capacity for resource, (capacity, _) in _amounts(nodes).items()}
+
+
+def _amounts(nodes: pl.DataFrame) -> dict[str, tuple[int, float]]:
+    """By resource capacity and mean speed of the whole cluster, in the order of the table."""
+    # A cell has few rows: Python is faster than a query.
+    rows = zip(*(nodes[name].to_list() for name in ("node", "resource", "capacity", "speed")), strict=True)
+    return {resource: (capacity, speed) for node, resource, capacity, speed in rows if node is None}
 
 
 def integrals(owner: Ints, units: Floats, start: Ints, end: Ints, width: int, buckets: int, owners: int) -> Floats:
@@ -117,27 +126,31 @@ def integrals(owner: Ints, units: Floats, start: Ints, end: Ints, width: int, bu
 def utilisation(jobs: pl.DataFrame, nodes: pl.DataFrame) -> dict[str, float | None]:
     """Held / capacity per resource over the makespan; None for a resource the cluster lacks."""
     span = makespan_ms(jobs)
-    used: dict[str, float | None] = {}
-    for (resource,), rows in whole_cluster(nodes).partition_by("resource", as_dict=True, maintain_order=True).items():
-        capacity = int(rows["capacity"][0])
-        area = math.fsum((rows["held"] * (rows["end_ms"] - rows["start_ms"])).to_list())
-        used[str(resource)] = figure(area / (capacity * span)) if capacity and span else None
-    return used
+    held = nodes["held"].to_numpy() * (nodes["end_ms"].to_numpy() - nodes["start_ms"].to_numpy())
+    areas: dict[str, list[float]] = {}
+    for node, resource, area in zip(nodes["node"].to_list(), nodes["resource"].to_list(), held.tolist(), strict=True):
+        if node is None:
+            areas.setdefault(resource, []).append(area)
+    return {
+        resource: figure(math.fsum(areas[resource]) / (capacity * span)) if capacity and span else None
+        for resource, capacity in capacities(nodes).items()
+    }
 
 
 def load(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame) -> float | None:
     """Total true work / (slots x arrival span); None when all jobs arrive at once or nothing ran."""
     submits = jobs["submit_ms"].to_numpy()
     span = int(np.ptp(submits)) if len(submits) else 0
-    ran = tasks.filter((pl.col("code") == 0) & (pl.col("ended_ms") > pl.col("started_ms")))
-    if not span or ran.is_empty():
+    ran, run = tasks["code"].to_numpy() == 0, tasks["ended_ms"].to_numpy() - tasks["started_ms"].to_numpy()
+    ran &= run > 0
+    if not span or not ran.any():
         return None
-    run = pl.col("ended_ms") - pl.col("started_ms")
+    times = run[ran].astype(np.int64)
     slots = []
-    for row in whole_cluster(nodes).unique("resource", keep="first", maintain_order=True).iter_rows(named=True):
-        area, total = ran.select((pl.col(f"demand_{row['resource']}") * run).sum().alias("a"), run.sum()).row(0)
+    for resource, (capacity, speed) in _amounts(nodes).items():
+        area = int((tasks[f"demand_{resource}"].to_numpy()[ran] * times).sum())
         if area:
-            slots.append(row["capacity"] * row["speed"] * total / area)
+            slots.append(capacity * speed * int(times.sum()) / area)
     return figure(_total(jobs["work_ms"]) / (min(slots) * span)) if slots else None
 
 
@@ -146,15 +159,22 @@ def launching(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, reso
 
     resource: the resource held, containers where None. Nodes are weighted by speed. Application masters are no tasks.
     """
-    speeds = nodes.filter(pl.col("node").is_not_null()).select("node", "speed").unique("node")
-    own = tasks.join(speeds, on="node").join(jobs.select("stages", job="id"), on="job")
-    each = pl.col("speed") * (1 if resource is None else pl.col(f"demand_{resource}"))
-    held, ran = (each * (pl.col("ended_ms") - pl.col(since)) for since in ("granted_ms", "started_ms"))
-    sums = own.filter(pl.col("stage") < pl.col("stages")).select(
-        held.sum().alias("held"), ran.filter(pl.col("code") == 0).sum().alias("ran")
-    )
-    total, running = sums.row(0)
+    speeds = dict(zip(nodes["node"].to_list(), nodes["speed"].to_list(), strict=True))
+    owner = owners(jobs, tasks)
+    own = (owner >= 0) & (tasks["stage"].to_numpy() < jobs["stages"].to_numpy()[owner]) if len(jobs) else owner >= 0
+    each = np.fromiter(map(speeds.__getitem__, tasks["node"].to_list()), np.float64, len(tasks))
+    if resource is not None:
+        each *= tasks[f"demand_{resource}"].to_numpy()
+    ended, ran = tasks["ended_ms"].to_numpy(), own & (tasks["code"].to_numpy() == 0)
+    total = math.fsum((each * (ended - tasks["granted_ms"].to_numpy()))[own].tolist())
+    running = math.fsum((each * (ended - tasks["started_ms"].to_numpy()))[ran].tolist())
     return figure(total / running) if running else None
+
+
+def owners(jobs: pl.DataFrame, tasks: pl.DataFrame) -> Ints:
+    """The row of each task's job, -1 for a task without one."""
+    rows = {job: row for row, job in enumerate(jobs["id"].to_list())}
+    return np.fromiter((rows.get(job, -1) for job in tasks["job"].to_list()), np.int64, len(tasks))
 
 
 def _total(values: pl.Series) -> int:
@@ -168,36 +188,29 @@ def dominant_shares(
 
     At every instant the largest of held / capacity over the resources, then the mean over time.
     """
-    span = makespan_ms(jobs)
-    groups = sorted(jobs[by].unique().to_list())
+    span, names = makespan_ms(jobs), jobs[by].to_list()
+    groups = sorted(set(names))
     if not span:
         return dict.fromkeys(groups, 0.0)
-    capacity = {name: amount for name, amount in capacities(nodes).items() if amount}
-    held = (
-        tasks.lazy()
-        .select("job", "granted_ms", "ended_ms", *(pl.col(f"demand_{r}") for r in capacity))
-        .join(jobs.lazy().select(pl.col("id").alias("job"), by), on="job")
-    )
-    changes = pl.concat(
-        [
-            held.select(by, at="granted_ms", **{r: pl.col(f"demand_{r}") for r in capacity}),
-            held.select(by, at="ended_ms", **{r: -pl.col(f"demand_{r}") for r in capacity}),
-        ]
-    )
-    shares = (
-        changes.group_by(by, "at")
-        .agg(pl.col(r).sum() for r in capacity)
-        .sort(by, "at")
-        .with_columns(
-            *(pl.col(r).cum_sum().over(by) / c for r, c in capacity.items()),
-            lasts=pl.col("at").shift(-1).over(by) - pl.col("at"),
-        )
-        .select(by, share=pl.max_horizontal(*capacity) * pl.col("lasts"))
-        .drop_nulls()
-        .collect()
-    )
-    parts = {name: part["share"].to_list() for (name,), part in shares.partition_by(by, as_dict=True).items()}
-    return {group: figure(math.fsum(parts.get(group, ())) / span) for group in groups}
+    number = {name: at for at, name in enumerate(groups)}
+    owner = owners(jobs, tasks)
+    known = owner >= 0
+    group = np.tile(np.array([number[name] for name in names], dtype=np.int64)[owner[known]], 2)
+    at = np.concatenate([tasks["granted_ms"].to_numpy()[known], tasks["ended_ms"].to_numpy()[known]])
+    order = np.lexsort((at, group))
+    group, at = group[order], at[order]
+    # What a group holds is 0 after its last change, so sums go on from group to group.
+    lasts = np.flatnonzero((group[1:] == group[:-1]) & (at[1:] != at[:-1]))
+    shares = np.zeros(len(lasts))
+    for resource, capacity in capacities(nodes).items():
+        if capacity:
+            demand = tasks[f"demand_{resource}"].to_numpy()[known]
+            held = np.concatenate([demand, -demand])[order].cumsum()[lasts]
+            shares = np.maximum(shares, held / capacity)
+    parts = shares * (at[lasts + 1] - at[lasts])
+    ends = np.searchsorted(group[lasts], np.arange(len(groups) + 1)).tolist()
+    sums = (math.fsum(parts[first:last].tolist()) for first, last in pairwise(ends))
+    return {name: figure(total / span) for name, total in zip(groups, sums, strict=True)}
 
 
 def jain(shares: Mapping[str, float], weights: Mapping[str, float] | None = None) -> float | None:
@@ -213,14 +226,14 @@ def jain(shares: Mapping[str, float], weights: Mapping[str, float] | None = None
     return figure(sum(each) ** 2 / squares) if len(each) > 1 and squares else None
 
 
-def gs_queues(sizes_ms: pl.Series, bounds_ms: Sequence[float] = GS_BOUNDS_MS) -> npt.NDArray[np.int64]:
+def gs_queues(sizes_ms: Floats, bounds_ms: Sequence[float] = GS_BOUNDS_MS) -> npt.NDArray[np.int64]:
     """The priority queue of each job size: the first whose upper bound is above it (by default 10^(6+q) ms).
 
-    >>> gs_queues(pl.Series([999_999.0, 1e6, 5e7, 1e14])).tolist()
+    >>> gs_queues(np.array([999_999.0, 1e6, 5e7, 1e14])).tolist()
     [0, 1, 2, 9]
     """
     bounds = np.array(bounds_ms, dtype=np.float64)
-    return np.searchsorted(bounds, sizes_ms.to_numpy().astype(np.float64), side="right").astype(np.int64)
+    return np.searchsorted(bounds, sizes_ms, side="right").astype(np.int64)
 
 
 def queue_placement(jobs: pl.DataFrame, bounds_ms: Sequence[float] = GS_BOUNDS_MS) -> Placement:
@@ -228,52 +241,62 @@ def queue_placement(jobs: pl.DataFrame, bounds_ms: Sequence[float] = GS_BOUNDS_M
 
     bounds_ms: upper bounds of the queues; the policy's own where it has some.
     """
-    wide = jobs.filter((pl.col("width") >= THIN_WIDTH) & pl.col("size_ms").is_not_null())
-    if wide.is_empty():
+    sizes = jobs["size_ms"].to_numpy().astype(np.float64)
+    wide = (jobs["width"].to_numpy() >= THIN_WIDTH) & ~np.isnan(sizes)
+    if not wide.any():
         return Placement()
-    off = gs_queues(wide["size_ms"], bounds_ms) - gs_queues(wide["work_ms"], bounds_ms)
+    off = gs_queues(sizes[wide], bounds_ms) - gs_queues(jobs["work_ms"].to_numpy()[wide], bounds_ms)
     return Placement(correct=figure((off == 0).mean()), over=figure((off > 0).mean()), under=figure((off < 0).mean()))
 
 
 def bins(jobs: pl.DataFrame) -> Bins[Bin]:
     """Table 8's bins of timed jobs."""
-    work = _total(jobs["work_ms"])
+    total, works, jcts = _total(jobs["work_ms"]), jobs["work_ms"].to_numpy(), jobs["jct_s"].to_numpy()
+    whose = np.array(jobs["bin"].to_list(), dtype=np.str_)
 
-    def one(part: pl.DataFrame) -> Bin:
+    def one(mine: Bools) -> Bin:
+        count, work = int(mine.sum()), int(works[mine].sum())
         return Bin(
-            jobs=len(part),
-            jobs_fraction=figure(len(part) / len(jobs)) if len(jobs) else None,
-            work_fraction=figure(_total(part["work_ms"]) / work) if work else None,
-            jct_s=spread(part["jct_s"], Spread),
+            jobs=count,
+            jobs_fraction=figure(count / len(jobs)) if len(jobs) else None,
+            work_fraction=figure(work / total) if total else None,
+            jct_s=spread(_known(jcts[mine]), Spread),
         )
 
-    return Bins(**{name: one(jobs.filter(pl.col("bin") == name)) for name in BINS})
+    return Bins(**{name: one(whose == name) for name in BINS})
 
 
 def queues(jobs: pl.DataFrame, shares: Mapping[str, float]) -> dict[str, Queue]:
     """The figures of each queue of timed jobs; shares: time-averaged dominant shares."""
+    names = jobs["queue"].to_list()
+    whose, jcts, waits = np.array(names), jobs["jct_s"].to_numpy(), jobs["wait_s"].to_numpy()
     return {
         name: Queue(
-            jobs=len(part),
-            jct_s=spread(part["jct_s"], Spread),
-            wait_s=spread(part["wait_s"], Spread),
+            jobs=int(mine.sum()),
+            jct_s=spread(_known(jcts[mine]), Spread),
+            wait_s=spread(_known(waits[mine]), Spread),
             share=shares.get(name),
         )
-        for name in sorted(jobs["queue"].unique().to_list())
-        for part in [jobs.filter(pl.col("queue") == name)]
+        for name in sorted(set(names))
+        for mine in [whose == name]
     }
+
+
+def _known(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
 
 
 def deadlines(jobs: pl.DataFrame) -> DeadlineFigures | None:
     """Of the jobs with a deadline how many have met it, None where no job has one."""
-    due = jobs.filter(pl.col("deadline_ms").is_not_null())
-    if due.is_empty():
+    dates = jobs["deadline_ms"].to_numpy()
+    due = ~np.isnan(dates)
+    if not due.any():
         return None
-    late_ms = due["finish_ms"] - due["deadline_ms"]
+    late_ms = jobs["finish_ms"].to_numpy()[due] - dates[due]
     return DeadlineFigures(
-        jobs=len(due),
-        met=figure(int((late_ms <= 0).sum()) / len(due)),
-        late_s=spread(late_ms.filter(late_ms > 0) / 1000, Spread),
+        jobs=len(late_ms),
+        met=figure(int((late_ms <= 0).sum()) / len(late_ms)),
+        late_s=spread(late_ms[late_ms > 0] / 1000, Spread),
     )
 
 
@@ -300,7 +323,7 @@ def figures(
         "jobs": len(jobs),
         "unfinished_jobs": int(batch["finish_ms"].null_count()),
         "tasks": _total(jobs["tasks"]),
-        "failed_tasks": int((tasks["code"] != 0).sum()),
+        "failed_tasks": int((tasks["code"].to_numpy() != 0).sum()),
         **spreads,
         "makespan_s": span / 1000 if span is not None else None,
         "load": load(jobs, tasks, nodes),

@@ -69,8 +69,10 @@ def render(out_dir: Path) -> str:
     if summary.axes:
         shared: dict[str, Any] = {
             "summary": summary,
-            "columns": sweep.columns(summary),
+            "columns": sweep.columns(summary, sweep.points_shown(summary)),
             "outcomes": sweep.outcomes(summary),
+            "points": (points := len(summary.points)),
+            "left_out": sweep.left_out(sweep.points_shown(summary), points, "points"),
             "pages": OF_POINTS,
         }
     else:

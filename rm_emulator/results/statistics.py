@@ -15,15 +15,19 @@ p50_of_ratios
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from rm_emulator.results.figures import BINS, Bins, ComparedBin, LabelComparison, RatioQuantiles, Speedup, Speedups
 from rm_emulator.results.metrics import Floats, average, figure, spread, timed
 from schedulers.core.keyed import generator
+
+Codes = npt.NDArray[np.int8]
+_PLACE: Final = {name: place for place, name in enumerate(BINS)}
 
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 1000
@@ -34,18 +38,19 @@ _AT_ONCE: Final = 30_000
 
 
 class Pairs(msgspec.Struct, frozen=True):
-    """JCTs in seconds of the jobs that finished under both, in order of id, with the bin of each."""
+    """JCTs in seconds of the jobs that finished under both, in order of id."""
 
-    ids: list[str]
     baseline: Floats
     label: Floats
-    bins: list[str]
+    bins: Codes
+    """The place of each job's bin in `figures.BINS`."""
+    ids: Sequence[str] = ()
+    """Empty where only figures of all jobs are wanted: ids are most of the memory."""
 
     def only(self, name: str) -> Pairs:
-        """The pairs of one bin of Table 8."""
-        mask = np.array([b == name for b in self.bins], dtype=bool)
-        ids = [job for job, of_bin in zip(self.ids, mask, strict=True) if of_bin]
-        return Pairs(ids, self.baseline[mask], self.label[mask], [name] * len(ids))
+        """The pairs of one bin of Table 8, without ids."""
+        mine = self.bins == BINS.index(name)
+        return Pairs(self.baseline[mine], self.label[mine], self.bins[mine])
 
     @property
     def ratios(self) -> Floats:
@@ -57,7 +62,7 @@ class Pairs(msgspec.Struct, frozen=True):
 def averages(values: Floats) -> Floats:
     """Arithmetic means over the last axis, by exact summation."""
     rows = values.reshape(-1, values.shape[-1])
-    return np.array([average(row) for row in rows]).reshape(values.shape[:-1])
+    return np.array([average(row) for row in rows.tolist()]).reshape(values.shape[:-1])
 
 
 def ratio_of_means(baseline: Floats, label: Floats) -> Floats:
@@ -86,20 +91,38 @@ SPEEDUPS: Final[dict[str, Statistic]] = {
 }
 
 
-def pair(baseline: pl.DataFrame, label: pl.DataFrame) -> Pairs:
-    """Matches the jobs of two jobs.parquet frames by id; jobs that did not finish in both are left out.
+class FinishedJobs(NamedTuple):
+    """The finished jobs of a cell in order of id. jct_s: 0 counts as 1 ms, for finite ratios; bins: as of `Pairs`."""
 
-    A JCT of 0 counts as 1 ms, so that every ratio is finite.
-    """
-    left = timed(baseline).select("id", "bin", base=pl.col("jct_s").clip(lower_bound=0.001))
-    right = timed(label).select("id", other=pl.col("jct_s").clip(lower_bound=0.001))
-    both = left.join(right, on="id").drop_nulls().sort("id")
-    return Pairs(
-        both["id"].to_list(),
-        both["base"].to_numpy().astype(np.float64),
-        both["other"].to_numpy().astype(np.float64),
-        both["bin"].to_list(),
-    )
+    ids: pl.Series
+    jct_s: Floats
+    bins: Codes
+
+
+def finished(jobs: pl.DataFrame) -> FinishedJobs:
+    """jobs: timed, in order of id."""
+    times = jobs["jct_s"].to_numpy()
+    known = ~np.isnan(times)
+    ids = jobs["id"] if known.all() else jobs["id"].filter(pl.Series(known))
+    bins = np.array([_PLACE[name] for name in jobs["bin"].to_list()], dtype=np.int8)
+    return FinishedJobs(ids, np.maximum(times[known], 0.001), bins[known])
+
+
+def pair(baseline: pl.DataFrame, label: pl.DataFrame) -> Pairs:
+    """Matches the jobs of two jobs.parquet frames by id; jobs that did not finish in both are left out."""
+    return matched(*(finished(timed(each).sort("id")) for each in (baseline, label)), with_ids=True)
+
+
+def matched(baseline: FinishedJobs, label: FinishedJobs, *, with_ids: bool = False) -> Pairs:
+    """The pairs of the jobs of two cells."""
+    first: Any = slice(None)
+    second: Any = slice(None)
+    if not baseline.ids.equals(label.ids):
+        frames = (each.ids.to_frame().with_row_index("row") for each in (baseline, label))
+        both = next(frames).join(next(frames), on="id", maintain_order="left")
+        first, second = both["row"].to_numpy(), both["row_right"].to_numpy()
+    ids = baseline.ids[first].to_list() if with_ids else ()
+    return Pairs(baseline.jct_s[first], label.jct_s[second], baseline.bins[first], ids)
 
 
 def student_t(values: Sequence[float]) -> tuple[float, float]:
@@ -115,8 +138,8 @@ def student_t(values: Sequence[float]) -> tuple[float, float]:
     return float(sample.mean() - half), float(sample.mean() + half)
 
 
-def bootstrap(pairs: Pairs, statistic: Statistic) -> tuple[float, float]:
-    """95 % percentile interval of a statistic over resampled jobs, baseline and label drawn together.
+def bootstrap(pairs: Pairs, *statistics: Statistic) -> list[tuple[float, float]]:
+    """95 % percentile interval of each statistic over resampled jobs, baseline and label drawn together.
 
     For a single seed. It tells how much the figure rests on a few jobs of this one workload; jobs share a
     cluster, so it says nothing about another arrival of the same kind of work: that takes several seeds.
@@ -125,29 +148,35 @@ def bootstrap(pairs: Pairs, statistic: Statistic) -> tuple[float, float]:
     rng = generator(0, "bootstrap", n)
     times = max(100, min(RESAMPLES, DRAWS // max(1, n)))
     rows = max(1, _AT_ONCE // max(1, n))
-    drawn = (rng.integers(0, n, (min(rows, times - done), n)) for done in range(0, times, rows))
-    values = [statistic(pairs.baseline[chosen], pairs.label[chosen]) for chosen in drawn]
-    low, high = np.quantile(np.concatenate(values), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
+    values: list[list[Floats]] = [[] for _ in statistics]
+    for done in range(0, times, rows):
+        chosen = rng.integers(0, n, (min(rows, times - done), n))
+        baseline, label = pairs.baseline[chosen], pairs.label[chosen]
+        for found, statistic in zip(values, statistics, strict=True):
+            found.append(statistic(baseline, label))
+    edges = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    low, high = np.quantile([np.concatenate(found) for found in values], edges, axis=1)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
-def speedup(seeds: Sequence[Pairs], statistic: Statistic) -> Speedup:
-    """Mean over seeds of the statistic, its interval with `student_t`; of one seed with `bootstrap`.
+def speedups(seeds: Sequence[Pairs]) -> Speedups:
+    """All three averages: means over seeds, their intervals with `student_t`; of one seed with `bootstrap`.
 
     Few and different seeds can give a wide interval; it is cut at 0, as no ratio is below. Without figures when no
     job finished in both.
     """
     known = [pairs for pairs in seeds if len(pairs.baseline)]
     if not known:
-        return Speedup()
-    values = [float(statistic(pairs.baseline, pairs.label)) for pairs in known]
-    low, high = student_t(values) if len(values) > 1 else bootstrap(known[0], statistic)
-    return Speedup(value=figure(average(values)), ci95=[figure(max(0.0, low)), figure(high)])
-
-
-def speedups(seeds: Sequence[Pairs]) -> Speedups:
-    """All three averages."""
-    return Speedups(**{name: speedup(seeds, statistic) for name, statistic in SPEEDUPS.items()})
+        return Speedups()
+    values = [[float(each(pairs.baseline, pairs.label)) for pairs in known] for each in SPEEDUPS.values()]
+    several = len(known) > 1
+    intervals = [student_t(each) for each in values] if several else bootstrap(known[0], *SPEEDUPS.values())
+    return Speedups(
+        **{
+            name: Speedup(value=figure(average(each)), ci95=[figure(max(0.0, low)), figure(high)])
+            for name, each, (low, high) in zip(SPEEDUPS, values, intervals, strict=True)
+        }
+    )
 
 
 def compare(label: str, baseline: str, seeds: Mapping[int, Pairs]) -> LabelComparison:

@@ -8,17 +8,17 @@ Reads `runs/LABEL/SEED/{jobs,tasks,nodes}.parquet`, `jobs.parquet` of the scenar
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import polars as pl
 
 from rm_emulator.engine.recording import OPTIONAL_COLUMNS
-from rm_emulator.files import load_yaml, write_file
+from rm_emulator.files import write_file
 from rm_emulator.results import contest, costs, expect, fairness, metrics, statistics, thinking
-from rm_emulator.results.figures import LabelComparison, Run, Summary, WorkloadFigures
+from rm_emulator.results.figures import ExpectationOutcome, Run, Summary, WorkloadFigures
 from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
 from schedulers.core.errors import UserError
 
@@ -29,12 +29,28 @@ _SCHEMAS: Final = {"jobs": JOB_SCHEMA, "tasks": TASK_SCHEMA, "nodes": NODE_SCHEM
 TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "node", "granted_ms", "started_ms", "ended_ms", "code")
 
 
+#: Of tables of many cells: the column with each row's file.
+PATH: Final = "path"
+#: Columns of tasks.parquet and rows of nodes.parquet that the figures need.
+_OF_TASKS: Final = (
+    pl.selectors.by_name(*TASK_COLUMNS)
+    | pl.selectors.starts_with("demand_")
+    | pl.selectors.by_name(PATH, "copy", require_all=False)
+)
+_OF_NODES: Final = pl.col("node").is_null() | (pl.col("start_ms") == 0)
+#: So many bytes of Parquet files, and so many cells, are read in one pass: bounds memory and open files.
+_AT_ONCE_BYTES: Final = 4 * 2**20
+_AT_ONCE: Final = 256
+
+
 class MissingCell(UserError, ValueError):
     """A cell of the run directory has not been computed, or lacks a file."""
 
 
 def build(out_dir: Path, scenario: Mapping[str, Any]) -> Summary:
-    """Computes the summary of a run directory and writes `summary.json` there.
+    """Computes the summary of a run directory and writes `summary.json` there, seed by seed.
+
+    Of each job its JCTs alone are kept.
 
     scenario: the resolved scenario as plain data (with or without the `spec` level); its policies, seeds,
         baseline, queue weights and expectations are read.
@@ -45,34 +61,49 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> Summary:
     baseline = str(spec.get("baseline") or labels[0])
     if baseline not in labels:
         raise MissingCell(f"baseline '{baseline}' is not a label of this run (it has: {', '.join(labels)})")
-    cells = {(label, seed): cell_dir(out_dir, label, seed) for label in labels for seed in seeds}
-    jobs = {cell: read_table(place, "jobs") for cell, place in cells.items()}
-    counters = {cell: read_counters(place) for cell, place in cells.items()}
+    tables = read_cells([cell_dir(out_dir, label, seed) for seed in seeds for label in labels])
+    runs, counters = dict[tuple[str, int], Run](), dict[tuple[str, int], Counters]()
+    pairs: dict[str, dict[int, statistics.Pairs]] = {label: {} for label in labels if label != baseline}
+    for seed in seeds:
+        finished = {}
+        for label, cell in zip(labels, tables, strict=False):
+            known = counters[label, seed] = read_counters(cell_dir(out_dir, label, seed))
+            runs[label, seed] = _run(out_dir, spec, (label, seed), cell, known.run)
+            finished[label] = statistics.finished(cell.jobs)
+        for label, found in pairs.items():
+            found[seed] = statistics.matched(finished[baseline], finished[label])
+    cells = [(label, seed) for label in labels for seed in seeds]
     summary = Summary(
         scenario=_name(scenario, out_dir),
-        version=next(filter(None, (each.version for each in counters.values())), None),
-        workload=next(filter(None, (each.workload for each in counters.values())), None),
+        version=next(filter(None, (counters[cell].version for cell in cells)), None),
+        workload=next(filter(None, (counters[cell].workload for cell in cells)), None),
         baseline=baseline,
         headline=str(spec.get("headline") or contest.USUAL),
-        runs=[_run(out_dir, spec, cell, jobs[cell], counters[cell].run) for cell in cells],
-        comparisons=[_compare(jobs, label, baseline, seeds) for label in labels if label != baseline],
+        runs=[runs[cell] for cell in cells],
+        comparisons=[statistics.compare(label, baseline, found) for label, found in pairs.items()],
     )
-    plain = msgspec.to_builtins(summary)
-    wanted = [expect.parse(text) for text in spec.get("expect") or ()]
-    summary = msgspec.structs.replace(summary, expect=[expect.evaluate(parsed, plain) for parsed in wanted])
+    summary = msgspec.structs.replace(summary, expect=_outcomes(summary, spec.get("expect") or ()))
     _write(out_dir, summary)
     return summary
 
 
-def build_sweep(out_dir: Path, scenario: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> Summary:
+def _outcomes(summary: Summary, texts: Iterable[str]) -> list[ExpectationOutcome]:
+    wanted = [expect.parse(text) for text in texts]
+    plain = msgspec.to_builtins(summary) if wanted else {}
+    return [expect.evaluate(parsed, plain) for parsed in wanted]
+
+
+def build_sweep(
+    out_dir: Path, scenario: Mapping[str, Any], points: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]
+) -> Summary:
     """Computes the summary of every point of a sweep, each in its folder, and of all together, and writes them.
 
-    points: the values of each by path. Raises as `build`.
+    points: the values of each by path, and its scenario as of `build`. Raises as `build`.
     """
-    made = []
-    for number, values in enumerate(points, start=1):
-        folder = out_dir / point_folder(number)
-        made.append((dict(values), build(folder, load_yaml((folder / "scenario.yaml").read_text("utf-8")))))
+    made = [
+        (dict(values), build(out_dir / point_folder(number), at_point))
+        for number, (values, at_point) in enumerate(points, start=1)
+    ]
     replace, first = msgspec.structs.replace, made[0][1]
     summary = replace(
         first,
@@ -86,8 +117,9 @@ def build_sweep(out_dir: Path, scenario: Mapping[str, Any], points: Sequence[Map
 
 
 def _write(out_dir: Path, summary: Summary) -> None:
-    text = json.dumps(msgspec.to_builtins(summary), indent=1, ensure_ascii=False, allow_nan=False)
-    write_file(out_dir / "summary.json", text + "\n")
+    # Python writes the numbers, msgspec the lines: many times faster than `json.dumps(..., indent=1)`, and the same.
+    text = json.dumps(msgspec.to_builtins(summary), ensure_ascii=False, allow_nan=False)
+    write_file(out_dir / "summary.json", msgspec.json.format(text, indent=1) + "\n")
 
 
 def point_folder(number: int) -> str:
@@ -145,15 +177,19 @@ def read_attempts(cell: Path, columns: Sequence[str]) -> pl.DataFrame:
     """Columns of a cell's attempts, without copies in vain and attempts beaten by a copy. Raises MissingCell."""
     if "copy" not in optional_columns(cell):
         return read_table(cell, "tasks", columns)
-    frame = read_table(cell, "tasks", [*columns, *(name for name in ("copy", "task") if name not in columns)])
+    wanted = [*columns, *(name for name in ("copy", "task") if name not in columns)]
+    return _without_copies(read_table(cell, "tasks", wanted)).select(columns)
+
+
+def _without_copies(tasks: pl.DataFrame) -> pl.DataFrame:
+    """The attempts without copies in vain and attempts beaten by a copy."""
     task = ("job", "stage", "task")
-    rows = frame.with_row_index("row")
+    rows = tasks.with_row_index("row")
     first = rows.filter(pl.col("code") == 0).unique(task, keep="first", maintain_order=True)
     done = first.select(*task, done="ended_ms", was="row")
     late = (pl.col("code") == 0) & (pl.col("row") != pl.col("was"))
     lost = (pl.col("code") != 0) & (pl.col("copy") | (pl.col("ended_ms") >= pl.col("done")).fill_null(value=False))
-    kept = rows.join(done, on=task, how="left", maintain_order="left").filter(~late & ~lost)
-    return kept.select(columns)
+    return rows.join(done, on=task, how="left", maintain_order="left").filter(~late & ~lost)
 
 
 def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -161,6 +197,93 @@ def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     nodes = read_table(cell, "nodes")
     demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
     return read_attempts(cell, [*TASK_COLUMNS, *demands]), nodes
+
+
+class CellTables(NamedTuple):
+    """What the figures need of the tables of a cell."""
+
+    jobs: pl.DataFrame
+    """Timed (`metrics.timed`), in order of id."""
+    tasks: pl.DataFrame
+    """TASK_COLUMNS and the demands, without copies (`read_attempts`)."""
+    nodes: pl.DataFrame
+    """All rows of the whole cluster; the first of each node and resource."""
+
+
+def read_cells(cells: Iterable[Path]) -> Iterator[CellTables]:
+    """The tables of each cell, of many small cells in one pass. Raises MissingCell."""
+    for some in together(cells):
+        jobs = _read_each(some, "jobs", lambda rows: metrics.timed(rows.sort("id").collect()))
+        tasks = _read_each(some, "tasks", lambda rows: rows.select(_OF_TASKS).collect())
+        nodes = _read_each(some, "nodes", lambda rows: rows.filter(_OF_NODES).collect())
+        for each in map(CellTables, jobs, tasks, nodes):
+            yield each._replace(tasks=_without_copies(each.tasks)) if "copy" in each.tasks.columns else each
+
+
+def read_jobs(cells: Iterable[Path], *columns: str) -> Iterator[pl.DataFrame]:
+    """Columns of the timed jobs of each cell in order of id, of many small cells in one pass. Raises MissingCell."""
+
+    def timed(rows: pl.LazyFrame) -> pl.DataFrame:
+        wanted = pl.selectors.by_name(PATH, require_all=False)
+        return rows.with_columns(**metrics.TIMES).sort("id").select(wanted, *columns).collect()
+
+    for some in together(cells):
+        yield from _read_each(some, "jobs", timed)
+
+
+def read_finished(cells: Iterable[Path]) -> Iterator[statistics.FinishedJobs]:
+    """The finished jobs of each cell, of many small cells in one pass. Raises MissingCell."""
+    return map(statistics.finished, read_jobs(cells, "id", "jct_s", "bin"))
+
+
+def paired(
+    baseline: tuple[Path, str], label: tuple[Path, str], seeds: Sequence[int]
+) -> Iterator[tuple[int, statistics.Pairs]]:
+    """Each seed with the pairs of two labels, with ids. Raises MissingCell.
+
+    baseline, label: run directory and label.
+    """
+    sides = (read_finished([cell_dir(out, name, seed) for seed in seeds]) for out, name in (baseline, label))
+    for seed, first, second in zip(seeds, *sides, strict=True):
+        yield seed, statistics.matched(first, second, with_ids=True)
+
+
+def together(cells: Iterable[Path]) -> Iterator[list[Path]]:
+    """The cells in groups whose files are small enough to be read in one pass."""
+    some, size = list[Path](), 0
+    for cell in cells:
+        some.append(cell)
+        size += sum(file.stat().st_size for file in cell.glob("*.parquet"))
+        if size >= _AT_ONCE_BYTES or len(some) == _AT_ONCE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def scan(cells: Sequence[Path], table: str) -> pl.LazyFrame:
+    """A table of several cells in their order, with PATH. Raises PolarsError or OSError, where collected at the latest.
+
+    Callers then read the tables one by one: `read_table` says what is wrong, or columns differ.
+    """
+    paths = [str(cell / f"{table}.parquet") for cell in cells]
+    rows = pl.scan_parquet(paths, glob=False, include_file_paths=PATH)  # a folder's name may have brackets in it
+    if not _SCHEMAS[table].items() <= rows.collect_schema().items():
+        raise pl.exceptions.SchemaError(table)
+    return rows
+
+
+def _read_each(
+    cells: Sequence[Path], table: str, query: Callable[[pl.LazyFrame], pl.DataFrame]
+) -> Iterable[pl.DataFrame]:
+    """The result of a query of rows and columns, for the table of each cell. Raises MissingCell."""
+    try:
+        found = query(scan(cells, table))
+    except (pl.exceptions.PolarsError, OSError):
+        return [query(read_table(cell, table).lazy()) for cell in cells]
+    parts = found.partition_by(PATH, as_dict=True, include_key=False)
+    paths = (str(cell / f"{table}.parquet") for cell in cells)
+    return [parts[path,] if (path,) in parts else found.clear().drop(PATH) for path in paths]
 
 
 class Counters(msgspec.Struct, frozen=True):
@@ -236,10 +359,9 @@ def _name(scenario: Mapping[str, Any], out_dir: Path) -> str:
     return str(metadata.get("name") or scenario.get("name") or out_dir.name)
 
 
-def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl.DataFrame, known: Run) -> Run:
+def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], tables: CellTables, known: Run) -> Run:
     """The figures of a cell. known: the engine's own figures."""
-    label, seed = cell
-    tasks, nodes = read_for_figures(cell_dir(out_dir, label, seed))
+    (label, seed), (jobs, tasks, nodes) = cell, tables
     weights, bounds_ms = queue_weights(spec), queue_bounds(spec, label)
     figures = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
     course = fairness.queue_shares(jobs, tasks, nodes, listed_queues(spec))
@@ -255,10 +377,3 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl
         figures |= thinking.together(thinkers)
     compared = costs.costs(jobs, references(spec, out_dir, label, seed))
     return msgspec.structs.replace(known, label=label, seed=seed, **figures, costs=compared)
-
-
-def _compare(
-    jobs: Mapping[tuple[str, int], pl.DataFrame], label: str, baseline: str, seeds: Sequence[int]
-) -> LabelComparison:
-    pairs = {seed: statistics.pair(jobs[baseline, seed], jobs[label, seed]) for seed in seeds}
-    return statistics.compare(label, baseline, pairs)

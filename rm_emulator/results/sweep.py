@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
 from rm_emulator.issues import show_point, show_swept
 from rm_emulator.results import table
-from rm_emulator.results.figures import ExpectationOutcome, Summary
+from rm_emulator.results.figures import ExpectationOutcome, Summary, value
 from rm_emulator.results.statistics import student_t
 
 #: So many points are printed.
 _PRINTED: Final = 30
+#: So many labels at points stand in a table of the page: 2 MB, which a browser opens in a second.
+_ROWS: Final = 2000
 
 
 class Estimate(NamedTuple):
@@ -50,11 +51,24 @@ def named(values: Mapping[str, Any], summary: Summary, without: str) -> list[str
     ]
 
 
+def points_shown(summary: Summary) -> int:
+    """So many points, from the first on, stand in the tables of the page."""
+    return max(1, _ROWS // len(summary.labels))
+
+
+def left_out(shown: int, every: int, things: str) -> str:
+    """The sentence on what a table or a chart does not show, '' where all is shown.
+
+    >>> left_out(12, 200, "points")
+    ' Shown: the first 12 of 200 points; all are in summary.json.'
+    """
+    return f" Shown: the first {shown:,} of {every:,} {things}; all are in summary.json." if shown < every else ""
+
+
 def estimate(point: Summary, label: str, *path: str) -> Estimate | None:
     """A figure of a label at a point; None when some seed lacks a value."""
-    runs = [msgspec.structs.replace(point, runs=[run]) for run in point.of(label)]
-    values = [run.mean(label, *path) for run in runs]
-    known = [value for value in values if value is not None]
+    values = [value(run, *path) for run in point.of(label)]
+    known = [each for each in values if each is not None]
     if not known or len(known) < len(values):
         return None
     return Estimate(math.fsum(known) / len(known), student_t(known) if len(known) > 1 else None)
@@ -72,7 +86,7 @@ def show(summary: Summary, console: Console) -> None:
     console.print(table.drawn(*compared(summary), console.width, rows_each=len(summary.labels)))
     left = len(summary.points) - _PRINTED
     if left > 0:
-        console.print(f"and {left:,} more points in report.html", style="dim", highlight=False)
+        console.print(f"and {left:,} more points in summary.json", style="dim", highlight=False)
     if summary.expect:
         console.print(_expectations(summary))
 

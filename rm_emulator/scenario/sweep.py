@@ -57,7 +57,9 @@ class Point(NamedTuple):
 
     def applied(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The scenario at the point; `data` stays unchanged. Raises Nowhere."""
-        made = {**data, "spec": copy.deepcopy(data["spec"])}
+        # Without the axes, which may have thousands of values: nothing is put there.
+        spec = {key: block if key == "sweep" else copy.deepcopy(block) for key, block in data["spec"].items()}
+        made = {**data, "spec": spec}
         for axis, value in self.values.items():
             try:
                 put(made, of_spec(axis), copy.deepcopy(value))

@@ -99,7 +99,7 @@ def test_the_headline_s_figure_is_the_first_column_with_its_difference_to_the_ba
 
 def compared(label: str, baseline: str) -> LabelComparison:
     """A comparison of which nothing is known."""
-    nothing = statistics.Pairs([], np.empty(0), np.empty(0), [])
+    nothing = statistics.Pairs(np.empty(0), np.empty(0), np.empty(0, np.int8))
     return statistics.compare(label, baseline, {1: nothing, 2: nothing})
 
 

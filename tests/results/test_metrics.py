@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -120,7 +121,7 @@ def test_jain_is_over_users_when_there_is_one_queue():
 
 @pytest.mark.parametrize(("size", "queue"), [(999_999, 0), (1_000_000, 1), (5e7, 2), (1e14, 9), (1e30, 9)])
 def test_gs_queue_of_a_size(size, queue):
-    assert metrics.gs_queues(pl.Series([float(size)])).tolist() == [queue]
+    assert metrics.gs_queues(np.array([float(size)])).tolist() == [queue]
 
 
 def test_queue_placement_counts_wide_sized_jobs_only():

@@ -15,12 +15,11 @@ from rm_emulator.results.table import number
 @register(TIMES, order=20, source="rm-emulator")
 def ratios(cells: Cells) -> Chart | None:
     """Distribution of the per-job ratio, over all jobs and seeds."""
-    summary, jobs = cells.summary, cells.jobs
+    summary = cells.summary
     sorted_ratios, rows = {}, []
     for compared in summary.comparisons:
         label = compared.label
-        pairs = (statistics.pair(jobs[summary.baseline, seed], jobs[label, seed]) for seed in cells.seeds)
-        values = np.sort(statistics.all_ratios(pairs))
+        values = np.sort(statistics.all_ratios(pair for _, pair in cells.pairs(label)))
         if len(values):
             sorted_ratios[label] = (cells.labels.index(label), values)
             quantiles = [number(q) for q in msgspec.structs.astuple(compared.ratio_quantiles)]

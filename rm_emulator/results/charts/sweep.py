@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, Final
 
+import msgspec
+
 from rm_emulator.issues import show_swept
 from rm_emulator.results import sweep
 from rm_emulator.results.chart import SWEEP, Cells, Chart, Figure, register
@@ -19,6 +21,9 @@ from rm_emulator.results.table import number, times
 #: So many combinations of the other axes have a panel of their own.
 _PANELS: Final = 9
 _ACROSS: Final = 3
+#: So many points of all lines of a figure are drawn, and so many values of each axis where labels are.
+_MARKS: Final = 2000
+_SIDE: Final = 40
 #: A numeric axis whose ends are this far apart is logarithmic.
 _WIDE: Final = 20
 _AXIS: Final = {
@@ -31,6 +36,7 @@ _AXIS: Final = {
 Values = Mapping[str, Any]
 #: A figure by name: (point, label) -> what is drawn.
 Figures = dict[str, dict[tuple[int, str], Estimate]]
+Points = Sequence[tuple[Values, Summary]]
 
 
 @register(SWEEP, order=10, wide=True, source="rm-emulator")
@@ -43,7 +49,7 @@ def over_axes(cells: Cells) -> Chart | None:
     axes = [axis for axis, values in summary.axes.items() if len(values) > 1] or [*summary.axes]
     names = sweep.names(summary.axes)
     variants = tuple(
-        (f"{figure} over {names[axis]}" if len(axes) > 1 else figure, _panels(summary, axis, figure, drawn))
+        (f"{figure} over {names[axis]}" if len(axes) > 1 else figure, _panels(summary, points, axis, figure, drawn))
         for figure, drawn in figures.items()
         for axis in axes
     )
@@ -53,17 +59,19 @@ def over_axes(cells: Cells) -> Chart | None:
             label,
             *(_text(figures[f].get((at, label))) for f in figures),
         )
-        for at, (values, point) in enumerate(points)
+        for at, (values, point) in enumerate(points[: sweep.points_shown(summary)])
         for label in point.labels
     ]
     most = max(len(_others(summary, axis)) for axis in axes)
     down = -(-min(most, _PANELS) // _ACROSS) if most > 1 else 1
-    left_out = f" The first {_PANELS} of {most} combinations of the other settings are drawn." if most > _PANELS else ""
+    drawn_of = [(len(_values(summary, axis)), len(summary.axes[axis]), f"values of {names[axis]}") for axis in axes]
+    left = "".join(sweep.left_out(*each) for each in [(_PANELS, most, "combinations of the other settings"), *drawn_of])
+    listed = sweep.left_out(sweep.points_shown(summary), len(points), "points").replace("Shown", "In the table", 1)
     return Chart(
         title="Figures over the swept settings",
         alt=f"Mean job completion time and other figures over {', '.join(names.values())}, one line per label",
         caption="Means over the seeds with 95 % intervals (Student's t; of speedups as in the table). "
-        f"A panel for each combination of the other swept settings.{left_out}",
+        f"A panel for each combination of the other swept settings.{left}{listed}",
         variants=variants,
         head=(*names.values(), "label", *figures),
         rows=tuple(rows),
@@ -78,9 +86,13 @@ def best_label(cells: Cells) -> Chart | None:
     summary = cells.summary
     if len(summary.axes) != 2 or len(summary.labels) < 2:
         return None
-    (across, xs), (up, ys) = summary.axes.items()
-    names, speedups = sweep.names(summary.axes), _figures(summary).get(f"speedup over {summary.baseline}", {})
-    found = [(at, values, label) for at, (values, point) in enumerate(summary.points) if (label := lowest(point))]
+    (across, xs), (up, ys) = ((axis, values[:_SIDE]) for axis, values in summary.axes.items())
+    names, speedups = sweep.names(summary.axes), _speedups(summary.points)
+    shown = [(at, *point) for at, point in enumerate(summary.points) if point[0][across] in xs and point[0][up] in ys]
+    found = [(at, values, label) for at, values, point in shown if (label := lowest(point))]
+    left = "".join(
+        sweep.left_out(_SIDE, len(values), f"values of {names[axis]}") for axis, values in summary.axes.items()
+    )
     size = max(18, min(46, 700 // max(len(xs), 1), 300 // max(len(ys), 1)))
     data: list[Figure] = []
     for index, label in enumerate(summary.labels):
@@ -109,7 +121,7 @@ def best_label(cells: Cells) -> Chart | None:
         title="Under which label do jobs finish soonest?",
         alt=f"The label with the lowest mean job completion time over {names[across]} and {names[up]}",
         caption=f"Lowest mean job completion time at each point; the number is its speedup over {summary.baseline}. "
-        "It says nothing of how sure that is: see the intervals above.",
+        f"It says nothing of how sure that is: see the intervals above.{left}",
         variants=(("", {"data": data, "layout": layout}),),
         head=(*names.values(), "label"),
         rows=tuple((*(show_swept(value) for value in values.values()), label) for _, values, label in found),
@@ -133,18 +145,26 @@ def _figures(summary: Summary) -> Figures:
     called = next((name for name, path in paths.items() if path == first), figure_name(summary.headline))
     paths = {called: first} | paths
     figures: Figures = {name: {} for name in paths}
-    speedups = figures.setdefault(f"speedup over {summary.baseline}", {})
-    for at, (_, point) in enumerate(summary.points):
+    points = summary.points
+    for at, (_, point) in enumerate(points):
         for label in point.labels:
             for name, path in paths.items():
                 if (found := sweep.estimate(point, label, *path)) is not None:
                     figures[name][at, label] = found
+    figures[f"speedup over {summary.baseline}"] = _speedups(points)
+    return {name: drawn for name, drawn in figures.items() if drawn}
+
+
+def _speedups(points: Points) -> dict[tuple[int, str], Estimate]:
+    """The speedup of each label at each point by mean JCT."""
+    found = {}
+    for at, (_, point) in enumerate(points):
         for compared in point.comparisons:
             mean = compared.speedup.ratio_of_means
             if mean.value is not None:
                 ends = None if mean.ci95 is None else (mean.ci95[0], mean.ci95[1])
-                speedups[at, compared.label] = Estimate(mean.value, ends)
-    return {name: drawn for name, drawn in figures.items() if drawn}
+                found[at, compared.label] = Estimate(mean.value, ends)
+    return found
 
 
 def _others(summary: Summary, axis: str) -> list[Values]:
@@ -153,14 +173,26 @@ def _others(summary: Summary, axis: str) -> list[Values]:
     return [dict(zip(others, values, strict=True)) for values in product(*others.values())]
 
 
-def _panels(summary: Summary, axis: str, figure: str, drawn: Mapping[tuple[int, str], Estimate]) -> Figure:
+def _values(summary: Summary, axis: str) -> Sequence[Any]:
+    """The values of an axis that are drawn."""
+    panels = min(len(_others(summary, axis)), _PANELS)
+    return summary.axes[axis][: max(2, _MARKS // (panels * len(summary.labels)))]
+
+
+def _panels(
+    summary: Summary, points: Points, axis: str, figure: str, drawn: Mapping[tuple[int, str], Estimate]
+) -> Figure:
     """A figure over one axis, a panel for each combination of the others."""
     others, names = _others(summary, axis)[:_PANELS], sweep.names(summary.axes)
     across, down = min(len(others), _ACROSS), -(-len(others) // _ACROSS)
     data: list[Figure] = []
     notes: list[Figure] = []
     layout: Figure = {"hovermode": "closest", "annotations": notes, "shapes": []}
-    of_axis = _scale(names[axis], summary.axes[axis])
+    values = _values(summary, axis)
+    encode = msgspec.json.encode
+    first = {encode(each) for each in values}
+    within = [(at, of) for at, (of, _) in enumerate(points) if encode(of[axis]) in first]
+    of_axis = _scale(names[axis], values)
     for panel, fixed in enumerate(others):
         row, column = divmod(panel, _ACROSS)
         number_ = "" if panel == 0 else str(panel + 1)
@@ -177,23 +209,27 @@ def _panels(summary: Summary, axis: str, figure: str, drawn: Mapping[tuple[int, 
             notes.append(note(text, (left + right) / 2, top, xanchor="center", font={"color": "$soft"}))
         if figure.startswith("speedup"):
             layout["shapes"].append(line(xref=f"x{number_} domain", yref=f"y{number_}", x0=0, x1=1, y0=1, y1=1))
-        data += _lines(summary, axis, fixed, drawn, number_)
+        here = [(at, of[axis]) for at, of in within if fixed.items() <= of.items()]
+        data += _lines(summary.labels, here, values, drawn, number_)
     return {"data": data, "layout": layout}
 
 
 def _lines(
-    summary: Summary, axis: str, fixed: Values, drawn: Mapping[tuple[int, str], Estimate], panel: str
+    labels: Sequence[str],
+    here: list[tuple[int, Any]],
+    values: Sequence[Any],
+    drawn: Mapping[tuple[int, str], Estimate],
+    panel: str,
 ) -> list[Figure]:
-    """A line per label through the points of one panel."""
-    here = [(at, values[axis]) for at, (values, _) in enumerate(summary.points) if fixed.items() <= values.items()]
-    if sweep.numeric(summary.axes[axis]):
+    """A line per label through the points of one panel. here: their numbers and values; values: of the axis."""
+    if sweep.numeric(values):
         here.sort(key=lambda point: float(point[1]))
     traces = []
-    for index, label in enumerate(summary.labels):
+    for index, label in enumerate(labels):
         shown = [(value, drawn[at, label]) for at, value in here if (at, label) in drawn]
         if not shown:
             continue
-        places = [_beside(value, summary.axes[axis], index, len(summary.labels)) for value, _ in shown]
+        places = [_beside(value, values, index, len(labels)) for value, _ in shown]
         more = {
             "legendgroup": label,
             "showlegend": panel == "",
