@@ -253,7 +253,7 @@ def _life(parts: Sequence[_Part], start: int, end: int, place: Mapping[str, int]
 
 def _moved(cells: Cells) -> list[_Moved]:
     """Jobs with the largest gains and losses compared with the baseline, over all seeds."""
-    baseline, moved = cells.summary.baseline, list[_Moved]()
+    moved = list[_Moved]()
     for compared in cells.summary.comparisons:
         label = compared.label
         found = extremes(cells.pairs(label))
