@@ -156,7 +156,7 @@ class Containers:
             held[r] += amount
         job.executors += 1
         counts.version += 1
-        self._sizes.room_changed(node)
+        self._sizes.room_changed(node, less=True)
 
     def started(self, event: ContainerStarted) -> str | None:
         """Note the start of a container's task, or the arrival of an executor at its job."""

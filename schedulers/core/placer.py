@@ -25,6 +25,8 @@ class Placer(ABC):
     assigns = False
     #: Whether the placer, with its settings, copies tasks where copies are allowed.
     copies = False
+    #: Whether the placer always picks the first node, so that equal tasks fill a node before the next is looked for.
+    takes_first = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed

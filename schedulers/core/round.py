@@ -159,17 +159,30 @@ class Round:
         if node is not None:
             # Counted once for the only node: asking the placer per task would be the hottest loop of a heartbeat.
             wanted = min(wanted, node.fit_count(stage)) if wanted > 1 else wanted and node.fits(stage)
+        fills = node is None and self._fills_nodes(suggestion)
+        state = self._scheduler.state
         containers: list[int] = []
         while len(containers) < wanted and offer.limit != 0:
             container = self._start_one(job, stage, suggestion, offer, node)
             if container is None:
                 break
             containers.append(container)
+            if fills:
+                # Fast path: nodes before the used node have no room for the size, and get none within a round.
+                used = state.nodes[state.containers[container].node]
+                node = used if used.fits(stage) else None
             if suggestion.spread and suggestion.among is not None:
                 # The used node leaves the choice: every task on a node of its own.
-                left = suggestion.among - {self._scheduler.state.containers[container].node}
+                left = suggestion.among - {state.containers[container].node}
                 suggestion, node = msgspec.structs.replace(suggestion, among=left), None
         return containers
+
+    def _fills_nodes(self, suggestion: Suggestion) -> bool:
+        """Whether each of the tasks goes to the first node with room."""
+        state = self._scheduler.state
+        chosen = suggestion.node is not None or suggestion.among is not None or suggestion.executor is not None
+        # Idle executors come before nodes, and reservations let some tasks of a size onto a node, and others not.
+        return self._scheduler.placer.takes_first and not (chosen or state.has_executors or state.reservations)
 
     def _copy(self, suggestion: Suggestion) -> Outcome:
         """Start another container of a task under way or done."""

@@ -91,6 +91,10 @@ class Sizes:
     _lists: dict[int, _FittingList] = field(default_factory=dict)
     # Indexes of nodes with changed room, oldest first.
     _changes: list[int] = field(default_factory=list)
+    # Sizes that fitted no node, since some node last got more room.
+    _refused: set[int] = field(default_factory=set)
+    # The demands of such sizes for anywhere; of a larger and a smaller demand only the smaller.
+    _refused_demands: list[Vector] = field(default_factory=list)
     # By node the last answer of `could_place`, and its version.
     _could_place: dict[int, tuple[int, bool]] = field(default_factory=dict)
     # How many nodes let a size in; from their labels and taints.
@@ -202,8 +206,14 @@ class Sizes:
         bars = (places.bars(spec.id, spec.labels, spec.taints) for places in self.places)
         node.barred = {size: None for size, why in enumerate(bars) if why is not None}
 
-    def room_changed(self, node: NodeState) -> None:
-        """Note a change of a node: something came to the node or left it, or the node itself came or is gone."""
+    def room_changed(self, node: NodeState, *, less: bool = False) -> None:
+        """Note a change of a node: something came to the node or left it, or the node itself came or is gone.
+
+        less: the node only has less room than before.
+        """
+        if self._refused and not less:
+            self._refused.clear()
+            self._refused_demands.clear()
         node.version += 1
         self._changes.append(node.index)
         # Bounded memory: after so many changes a list is sooner made anew than caught up.
@@ -303,6 +313,9 @@ class Sizes:
         """Nodes with room for the size now, in order of arrival; none for a size at a limit."""
         if size in self.bounds and not self.admits(size):
             return _NOTHING
+        # Fast path: on a full cluster hundreds of sizes would each ask all changed nodes in vain.
+        if size in self._refused or self._is_larger_than_refused(size):
+            return _NOTHING
         there = self._lists.get(size)
         changes = len(self._changes)
         # With more changes than nodes, asking every node is cheaper than catching up.
@@ -310,7 +323,25 @@ class Sizes:
             there = self._lists[size] = _FittingList(self._ask_every_node(size), changes)
         elif there.seen < changes:
             self._catch_up(there, size)
+        if not there.fitting:
+            self._refuse(size)
         return Fitting(there.fitting, self.nodes)
+
+    def _is_larger_than_refused(self, size: int) -> bool:
+        """Whether a smaller size was refused, and so this size is."""
+        demand = self.demands[size]
+        for refused in self._refused_demands:
+            if fits(refused, demand) and self.places[size] is ANYWHERE:
+                self._refused.add(size)
+                return True
+        return False
+
+    def _refuse(self, size: int) -> None:
+        """Note that the size fits no node."""
+        self._refused.add(size)
+        if self.places[size] is ANYWHERE:
+            demand = self.demands[size]
+            self._refused_demands[:] = [*(other for other in self._refused_demands if not fits(demand, other)), demand]
 
     def _ask_every_node(self, size: int) -> list[int]:
         """Ask every node."""

@@ -13,6 +13,8 @@ from schedulers.core.state import NodeState
 class FirstFit(Placer):
     """The fitting node that joined first."""
 
+    takes_first = True
+
     def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
         """See Placer.pick."""
         return nodes[0]

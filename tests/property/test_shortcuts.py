@@ -20,7 +20,9 @@ from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, Queu
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.scheduler import Scheduler
+from schedulers.core.sizes import Fitting, Sizes
 from schedulers.core.state import ClusterState
+from schedulers.placers.first_fit import FirstFit
 from schedulers.policies.gs import GenericScheduler
 from schedulers.policies.hdrf import HierarchicalDrf, _Values
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
@@ -300,6 +302,47 @@ def log_of(
     Simulation(EngineConfig(nodes=nodes, profile="yarn"), workload, scheduler, seed=1).run()
     log.flush()
     return written
+
+
+# -- cycles -------------------------------------------------------------------------------------
+
+
+def _log_of_cycles(work: list[tuple[int, int, int, int]], policy: str, limit: int | None) -> bytes:
+    written: list[bytes] = []
+    jobs = []
+    for number, (second, tasks, cpu, mean) in enumerate(sorted(work)):
+        stage = Stage(name="s", tasks=tasks, demand=(cpu, 1 + tasks % 4))
+        job = Job(id=f"j{number}", stages=(stage,), queue=f"q{number % 2}")
+        jobs.append(WorkloadJob(job=job, submit_ms=700 * second, runtimes=(Drawn(mean, 0.5),)))
+    nodes = tuple(Node(id=f"n{i}", capacity=(4, 8 - i)) for i in range(4))
+    queues = (Queue(name="q0"), Queue(name="q1", max=(8, 12)))
+    cluster = EngineConfig(nodes=nodes, profile="events", queues=queues, containers_per_heartbeat=limit)
+    config = SchedulerConfig(
+        resources=("cpu", "memory"),
+        policy={"kind": policy},
+        offers=timing(cluster).offers,
+        containers_per_offer=limit,
+    )
+    log = Log(written.append)
+    workload = Workload(name="work", jobs=tuple(jobs), source="drawn")
+    Simulation(cluster, workload, Scheduler(config, log=log), seed=1).run()
+    log.flush()
+    return b"".join(written)
+
+
+@given(WORK, st.sampled_from(("fifo", "fair")), st.sampled_from((None, 3)))
+@settings(max_examples=25, deadline=None)
+def test_cycles_decide_as_if_every_node_were_asked_for_every_task(
+    work: list[tuple[int, int, int, int]], policy: str, limit: int | None
+) -> None:
+    """Refused sizes answer for larger sizes, and equal tasks fill a node before the next node is looked for."""
+
+    def asked(sizes: Sizes, size: int) -> Fitting:
+        return Fitting(sizes._ask_every_node(size) if sizes.admits(size) else [], sizes.nodes)
+
+    fast = _log_of_cycles(work, policy, limit)
+    with mock.patch.object(Sizes, "fitting", asked), mock.patch.object(FirstFit, "takes_first", False):
+        assert _log_of_cycles(work, policy, limit) == fast
 
 
 # -- hdrf ---------------------------------------------------------------------------------------
