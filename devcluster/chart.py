@@ -166,7 +166,11 @@ def rendered(kubectl: Path, overlay: str, component: str = "") -> dict[Key, dict
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - found or built by us
     if done.returncode:
         raise RuntimeError(f"kubectl kustomize: {done.stderr.strip()}")
-    return {(one["kind"], one["metadata"]["name"]): one for one in documents(done.stdout)}
+    objects = documents(done.stdout)
+    for one in objects:
+        if "AdmissionPolicy" in one["kind"]:  # kustomize does not know that these kinds have no namespace
+            one["metadata"].pop("namespace", None)
+    return {(one["kind"], one["metadata"]["name"]): one for one in objects}
 
 
 def documents(text: str) -> list[dict[str, Any]]:

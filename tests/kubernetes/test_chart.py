@@ -54,7 +54,12 @@ def by_name(text: str) -> Objects:
 
 
 def plain(one: dict[str, Any]) -> dict[str, Any]:
-    """Settings as what they say, whatever their text; without what a chart adds, and without empty lists."""
+    """Settings as what they say, whatever their text; without what a chart adds, and without empty lists.
+
+    kustomize gives a namespace to policies of admission, which have none; the API server ignores it.
+    """
+    if "AdmissionPolicy" in one["kind"] and one["metadata"].get("namespace") == "elsewhere":
+        del one["metadata"]["namespace"]
     if one["kind"] == "ConfigMap":
         one["data"] = {name: yaml.safe_load(text) for name, text in one["data"].items()}
     for meta in (one["metadata"], one.get("spec", {}).get("template", {}).get("metadata", {})):
