@@ -61,6 +61,7 @@ NAMES: Final[Mapping[str, Name]] = {
     "GANG_PLAN": Name("annotation", "DagJob", "Nodes of gangs that are being released, as JSON; written by the brain."),
     "WANTS_GATE": Name("annotation", "pod", '`"false"`: the pod joins without the scheduling gate.'),
     "RESERVED_NODE": Name("annotation", "pod", "Node that is reserved for a pod without gate; written by the brain."),
+    "LEADER_LABEL": Name("label", "pod of a brain", '`"true"` on the pod of the brain that leads; set by that brain.'),
     "BRAIN_LEASE": Name("lease", "namespace of rm-emulator", "Leader of the brain's replicas."),
     "CONTROLLERS_LEASE": Name("lease", "namespace of rm-emulator", "Leader of the controllers' replicas."),
 }

@@ -34,6 +34,7 @@ class Plugin:
     def __call__(self, *words: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
         environment = {
             "PATH": f"{self._folder}:{os.environ['PATH']}",
+            "HOME": str(self._folder),
             "PYTHONPATH": str(ROOT),
             "KUBECONFIG": str(kubeconfig or self._kubeconfig),
         }
