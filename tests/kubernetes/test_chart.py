@@ -142,10 +142,10 @@ def test_without_network_policies_nothing_else_changes() -> None:
 
 
 def test_the_image_is_that_of_every_container_of_ours() -> None:
-    found = changed("--set", "overlay=production,image.repository=r/rm,image.tag=9")
+    found = changed("--set", "overlay=production,image.repository=r/rm,image.tag=v9")
     specs = [found["Deployment", name]["spec"]["template"]["spec"] for name in ("rm-brain", "rm-controllers")]
     containers = [c for spec in specs for c in [*spec.get("initContainers", ()), *spec["containers"]]]
-    assert {c["image"] for c in containers if c["name"] != "kube-scheduler"} == {"r/rm:9"}
+    assert {c["image"] for c in containers if c["name"] != "kube-scheduler"} == {"r/rm:v9"}
 
 
 def test_an_image_may_need_a_secret() -> None:
@@ -188,7 +188,7 @@ def test_other_settings_are_other_pods() -> None:
         return str(found[0])
 
     assert note() != note("--set", "brain.settings.cycle=60ms")
-    assert note() == note("--set", "image.tag=9")
+    assert note() == note("--set", "image.tag=v9")
 
 
 def test_queues_are_hooks_until_their_kind_is_there() -> None:
