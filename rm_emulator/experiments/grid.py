@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.experiments import metadata, pool
+from rm_emulator.experiments import assembly, metadata, pool
 from rm_emulator.experiments.cell import Cell, Status
 from rm_emulator.experiments.directory import COMMAND, OptionNames, RunDirectory, damaged
 from rm_emulator.experiments.progress import Display
@@ -24,6 +24,7 @@ from rm_emulator.experiments.resolved import at_point, resolved
 from rm_emulator.files import write_file
 from rm_emulator.results.figures import Summary
 from rm_emulator.scenario.load import Loaded
+from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema.workload import TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, description
 from rm_emulator.version import __version__
@@ -205,13 +206,21 @@ def run(
         for cell in missing:
             if name := damaged(directory.cell(cell)):
                 work.display.again(cell, name)
-        work.display.begin(grid, done)
-        try:
-            pool.run_cells(work.cells, jobs or _processes(missing, built), work)
-        finally:
-            work.display.end()
+        described = None
         if built is not None and not points:
             described = msgspec.json.encode(description(loaded.scenario, built))
+        processes = jobs or _processes(missing, built)
+        # Cells in this process need not build the first seed's workload again; nobody else keeps the workload.
+        if built is not None:
+            assembly.keep(Scenario.model_validate(grid[0].scenario), grid[0].seed, built)
+            del built
+        work.display.begin(grid, done)
+        try:
+            pool.run_cells(work.cells, processes, work)
+        finally:
+            work.display.end()
+            assembly.forget()
+        if described is not None:
             write_file(directory.path / "workload.json", msgspec.json.format(described, indent=1).decode() + "\n")
         summary = None if work.failures else _summarise(out, scenario, [each.point.values for each in loaded.points])
     return Finished(out, summary, tuple(work.failures), len(missing) - len(work.failures), len(done))

@@ -31,6 +31,7 @@ from rm_emulator.results import fairness, metrics, waits
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.replay import logs_of
 from rm_emulator.results.summary import (
+    SHARES,
     cell_dir,
     listed_queues,
     optional_columns,
@@ -173,11 +174,12 @@ class Cells:
         """By label the queues over time in the first seed; none for a run with a single queue."""
         if not self.summary.several_queues:
             return {}
-        jobs, queues = self.jobs, listed_queues(self.spec)
-        courses = {
-            label: fairness.queue_shares(jobs[label, self.seeds[0]], *read_for_figures(self._first(label)), queues)
-            for label in self.labels
-        }
+        courses = {}
+        for label in self.labels:
+            nodes = self.nodes(label)
+            tasks = read_for_figures(self._first(label), SHARES, nodes)
+            jobs = self.jobs[label, self.seeds[0]]
+            courses[label] = fairness.queue_shares(jobs, tasks, nodes, listed_queues(self.spec))
         return {label: course for label, course in courses.items() if course is not None}
 
     @functools.cached_property

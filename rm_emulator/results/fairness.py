@@ -138,21 +138,21 @@ def intervals(jobs: pl.DataFrame, tasks: pl.DataFrame, queues: Sequence[str]) ->
     )
     # Of the latest completions before a stage's first grant its own can be one only when its tasks take no time.
     done = stages.select("job", ready="done").drop_nulls().sort("ready")
-    ready = (
+    # What holds for a whole stage is joined by stage first: each join over all attempts copies them.
+    opened = (
         stages.sort("first")
         .join_asof(done, left_on="first", right_on="ready", by="job", strategy="backward", check_sortedness=False)
-        .select("job", "stage", "ready")
+        .join(owners, on="job")
+        .select("job", "stage", "queue_index", opened=pl.max_horizontal("ready", "submit_ms"))
     )
     attempt = ["job", "stage", "task", "attempt"]
     previous = tasks.lazy().select("job", "stage", "task", pl.col("attempt") + 1, previous="ended_ms")
     again = tasks.lazy().filter(pl.col("attempt") > 0).select(attempt).join(previous, on=attempt).unique(attempt)
     return (
         tasks.lazy()
-        .join(owners, on="job", maintain_order="left")
-        .join(ready, on=["job", "stage"], how="left", maintain_order="left")
+        .join(opened, on=["job", "stage"], how="left", maintain_order="left")
         .join(again, on=attempt, how="left", maintain_order="left")
-        .with_columns(since=pl.coalesce("previous", pl.max_horizontal("ready", "submit_ms")))
-        .with_columns(since_ms=pl.min_horizontal("since", "granted_ms"))
+        .with_columns(since_ms=pl.min_horizontal(pl.coalesce("previous", "opened"), "granted_ms"))
         .select("queue_index", "since_ms", "granted_ms", "ended_ms", pl.selectors.starts_with("demand_"))
         .collect()
     )

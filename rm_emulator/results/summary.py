@@ -25,8 +25,10 @@ from schedulers.core.errors import UserError
 T = TypeVar("T")
 
 _SCHEMAS: Final = {"jobs": JOB_SCHEMA, "tasks": TASK_SCHEMA, "nodes": NODE_SCHEMA}
-#: What the figures need of tasks.parquet, beside the demands.
-TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "node", "granted_ms", "started_ms", "ended_ms", "code")
+#: What figures need of tasks.parquet, beside the demands; read for each of them, as a million attempts take 100 MB.
+USE: Final = ("job", "granted_ms", "started_ms", "ended_ms", "code")
+SHARES: Final = ("job", "stage", "task", "attempt", "granted_ms", "ended_ms", "code")
+LAUNCHING: Final = ("job", "stage", "node", "granted_ms", "started_ms", "ended_ms", "code")
 
 
 class MissingCell(UserError, ValueError):
@@ -145,8 +147,9 @@ def read_attempts(cell: Path, columns: Sequence[str]) -> pl.DataFrame:
     """Columns of a cell's attempts, without copies in vain and attempts beaten by a copy. Raises MissingCell."""
     if "copy" not in optional_columns(cell):
         return read_table(cell, "tasks", columns)
-    frame = read_table(cell, "tasks", [*columns, *(name for name in ("copy", "task") if name not in columns)])
     task = ("job", "stage", "task")
+    needed = ("copy", *task, "ended_ms", "code")
+    frame = read_table(cell, "tasks", [*columns, *(name for name in needed if name not in columns)])
     rows = frame.with_row_index("row")
     first = rows.filter(pl.col("code") == 0).unique(task, keep="first", maintain_order=True)
     done = first.select(*task, done="ended_ms", was="row")
@@ -156,11 +159,10 @@ def read_attempts(cell: Path, columns: Sequence[str]) -> pl.DataFrame:
     return kept.select(columns)
 
 
-def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Tasks of a cell with the columns of the figures, and its nodes. Raises MissingCell."""
-    nodes = read_table(cell, "nodes")
+def read_for_figures(cell: Path, columns: Sequence[str], nodes: pl.DataFrame) -> pl.DataFrame:
+    """Attempts of a cell with these columns and the demands; nodes: of the cell. Raises MissingCell."""
     demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
-    return read_attempts(cell, [*TASK_COLUMNS, *demands]), nodes
+    return read_attempts(cell, [*columns, *demands])
 
 
 class Counters(msgspec.Struct, frozen=True):
@@ -239,18 +241,22 @@ def _name(scenario: Mapping[str, Any], out_dir: Path) -> str:
 def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl.DataFrame, known: Run) -> Run:
     """The figures of a cell. known: the engine's own figures."""
     label, seed = cell
-    tasks, nodes = read_for_figures(cell_dir(out_dir, label, seed))
+    place = cell_dir(out_dir, label, seed)
+    nodes = read_table(place, "nodes")
     weights, bounds_ms = queue_weights(spec), queue_bounds(spec, label)
+    tasks = read_for_figures(place, USE, nodes)
     figures = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
+    tasks = read_for_figures(place, SHARES, nodes)
     course = fairness.queue_shares(jobs, tasks, nodes, listed_queues(spec))
     figures |= fairness.figures(course, sorted(figures["queues"]))
     if known.load is not None:
         figures["load"] = known.load
+    tasks = read_for_figures(place, LAUNCHING, nodes)
     launching = metrics.launching(jobs, tasks, nodes, known.load_resource)
     if figures["load"] is not None and launching is not None:
         figures["held_load"] = metrics.figure(figures["load"] * launching)
-    if (cell_dir(out_dir, label, seed) / "tries.parquet").is_file():
-        tries = _read(cell_dir(out_dir, label, seed), "tries")
+    if (place / "tries.parquet").is_file():
+        tries = _read(place, "tries")
         figures["schedulers"] = thinkers = thinking.thinkers(tries, jobs, known.sim_s or 0)
         figures |= thinking.together(thinkers)
     compared = costs.costs(jobs, references(spec, out_dir, label, seed))
