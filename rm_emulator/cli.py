@@ -157,7 +157,7 @@ def run(
     from rm_emulator.experiments.directory import stored_cells
     from rm_emulator.issues import show_point
 
-    loaded, built = _checked(scenario, seeds, set_, notes=not quiet)
+    loaded, *built = _checked(scenario, seeds, set_, notes=not quiet)
     files = [str(file) for file in plugin or ()]
     where = out or Path("out") / loaded.scenario.metadata.name
     try:
@@ -165,7 +165,7 @@ def run(
             finished = grid.run(
                 loaded,
                 where,
-                built=built,
+                built=built.pop(),  # `grid.run` forgets the workload before the report
                 jobs=jobs,
                 engine=engine,
                 plugins=files,

@@ -69,13 +69,27 @@ def cluster_of(scenario: Scenario, built: Built) -> EngineConfig:
 
 def workload_of(scenario: Scenario, seed: int) -> Built:
     """The workload of a seed, kept for the next run: policies are compared on the very same jobs."""
-    spec = scenario.spec
-    basis = {"cluster": spec.cluster.model_dump(mode="json"), "workload": spec.workload.model_dump(mode="json")}
-    key = json.dumps([basis, seed], sort_keys=True)
+    key = _key(scenario, seed)
     if not _last or _last[0][0] != key:
         # Paths in a resolved scenario are absolute, so the folder they are relative to does not matter.
         _last[:] = [(key, build(scenario, Path(), seed))]
     return _last[0][1]
+
+
+def keep(scenario: Scenario, seed: int, built: Built) -> None:
+    """Let `workload_of` find a workload that was built before, of a resolved scenario."""
+    _last[:] = [(_key(scenario, seed), built)]
+
+
+def forget() -> None:
+    """Keep no workload: a million run times take 80 MB."""
+    _last.clear()
+
+
+def _key(scenario: Scenario, seed: int) -> str:
+    spec = scenario.spec
+    basis = {"cluster": spec.cluster.model_dump(mode="json"), "workload": spec.workload.model_dump(mode="json")}
+    return json.dumps([basis, seed], sort_keys=True)
 
 
 def waves_of(built: Built) -> WavesOf | None:

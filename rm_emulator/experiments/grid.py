@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.experiments import engines, metadata, pool
+from rm_emulator.experiments import assembly, engines, metadata, pool
 from rm_emulator.experiments.cell import PATHS, Cell
 from rm_emulator.experiments.directory import COMMAND, OptionNames, RunDirectory, damaged
 from rm_emulator.experiments.metadata import code_digest
@@ -27,6 +27,7 @@ from rm_emulator.files import write_file
 from rm_emulator.plugins import hashes
 from rm_emulator.results.figures import Summary
 from rm_emulator.scenario.load import Loaded
+from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built, description
 from rm_emulator.version import __version__
 from schedulers.core.placer import placers
@@ -198,14 +199,22 @@ def run(
         for cell in missing:
             if name := damaged(directory.cell(cell)):
                 work.display.again(cell, name)
+        described = None
+        if built is not None and not points:
+            described = msgspec.json.encode(description(loaded.scenario, built))
+        processes = jobs or _processes(missing, built)
+        # Cells in this process need not build the first seed's workload again; nobody else keeps the workload.
+        if built is not None:
+            assembly.keep(Scenario.model_validate(grid[0].scenario), grid[0].seed, built)
+            del built
         work.display.begin(grid, done)
         try:
-            (cluster or engines.Processes(jobs or _processes(missing, built))).run_cells(work.cells, work)
+            (cluster or engines.Processes(processes)).run_cells(work.cells, work)
         finally:
             work.display.end()
             made.write()
-        if built is not None and not points:
-            described = msgspec.json.encode(description(loaded.scenario, built))
+            assembly.forget()
+        if described is not None:
             write_file(directory.path / "workload.json", msgspec.json.format(described, indent=1).decode() + "\n")
         summary = None if work.failures else _summarise(out, scenario, loaded.points)
     return Finished(out, summary, tuple(work.failures), len(missing) - len(work.failures), len(done))

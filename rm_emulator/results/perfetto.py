@@ -84,7 +84,7 @@ def write(
     jobs, tasks, cluster: frames as in jobs.parquet, tasks.parquet and the cluster rows of nodes.parquet.
     nodes: the nodes to show, in this order; note: what was left out, kept in the trace's metadata.
     """
-    shown = tasks.sort("granted_ms", "container").head(SLICES)
+    tasks = tasks.sort("granted_ms", "container").head(SLICES)
     notes = [note] if note else []
     if len(jobs) > JOBS:
         notes.append(f"the first {JOBS} of {len(jobs)} jobs")
@@ -97,7 +97,7 @@ def write(
     ):
         out.write(b'{"displayTimeUnit":"ms","metadata":%s,"traceEvents":[\n' % encode(metadata))
         separator = b""
-        for event in _events(jobs.head(JOBS), shown, nodes, cluster):
+        for event in _events(jobs.head(JOBS), tasks, nodes, cluster):
             out.write(separator + encode(event))
             separator = b",\n"
         out.write(b"\n]}\n")
@@ -108,26 +108,32 @@ def _events(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: Sequence[str], clust
     yield from _counters(cluster)
     yield _named("process_name", JOBS_PID, 0, "jobs")
     yield from _job_slices(jobs)
-    lanes_of: dict[tuple[int, int], int] = {}
-    by_node = tasks.partition_by("node", as_dict=True, maintain_order=True)
+    started = tasks.select("job", "node", "container", "granted_ms", "started_ms").drop_nulls("started_ms")
+    first = started.sort("started_ms", "container").unique("job", keep="first", maintain_order=True)
+    # Lanes of the arrows' ends alone: the lanes of all tasks would take more memory than the tasks.
+    lanes_of = dict.fromkeys(_keys(first), 0)
+    by_node = tasks.sort("node", maintain_order=True)
+    sizes = by_node.group_by("node", maintain_order=True).len()
+    rows = {
+        node: (end - size, size) for (node, size), end in zip(sizes.iter_rows(), sizes["len"].cum_sum(), strict=True)
+    }
     pids = {node: FIRST_NODE_PID + index for index, node in enumerate(nodes)}
     for node, pid in pids.items():
         yield _named("process_name", pid, 0, node)
         yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
-        if (node,) in by_node:
-            frame = by_node[node,]
+        if node in rows:
+            frame = by_node.slice(*rows[node])
             threads = _thread_ids(frame)
-            lanes_of.update(zip(_keys(frame), threads, strict=True))
+            lanes_of.update((key, tid) for key, tid in zip(_keys(frame), threads, strict=True) if key in lanes_of)
             yield from _task_slices(frame, pid, threads)
-    yield from _arrows(jobs, tasks, pids, lanes_of)
+    yield from _arrows(jobs, first, pids, lanes_of)
 
 
 def _arrows(
-    jobs: pl.DataFrame, tasks: pl.DataFrame, pids: dict[str, int], lanes_of: dict[tuple[int, int], int]
+    jobs: pl.DataFrame, first: pl.DataFrame, pids: dict[str, int], lanes_of: dict[tuple[int, int], int]
 ) -> Iterator[Event]:
+    """An arrow to the first task of each job. lanes_of: by container and grant."""
     threads = {job: number + 1 for number, job in enumerate(jobs["id"])}
-    started = tasks.filter(pl.col("started_ms").is_not_null()).sort("started_ms", "container")
-    first = started.unique("job", keep="first", maintain_order=True)
     for row, key in zip(first.iter_rows(named=True), _keys(first), strict=True):
         if row["job"] in threads:
             tid = threads[row["job"]]

@@ -56,9 +56,10 @@ from schedulers.core.model import Job, Node
 from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector
 
-#: Rows held as Python objects before they become typed columns (about 12 MB), and rows per part on disk.
-CHUNK: Final = 50_000
-PART: Final = 250_000
+#: Rows held as Python objects before they become typed columns (about 6 MB), and rows per part on disk. Smaller chunks
+#: cost more time for the use of nodes; with larger parts a run of a million tasks takes 30 MB more and its tables too.
+CHUNK: Final = 25_000
+PART: Final = 50_000
 #: Rows of nodes.parquet: per node and in total at most about this many, whatever the cluster's size.
 NODE_ROWS: Final = 180_000
 CLUSTER_ROWS: Final = 20_000
@@ -243,10 +244,9 @@ class Recorder(Recording):
                 self._tries.frame().collect().write_parquet(path)
         ids = [node.id for node in self.nodes]
         chosen, note = perfetto.choose_nodes(ids, self._tasks_of_node.tolist())
-        tasks = self._tasks.frame().filter(pl.col("node").is_in(chosen)).collect()
-        whole = self._cluster_rows()
+        of_chosen, whole = self._tasks.frame().filter(pl.col("node").is_in(chosen)), self._cluster_rows()
         with replacing(directory / "trace.json.gz") as path:
-            perfetto.write(path, jobs=jobs, tasks=tasks, nodes=chosen, cluster=whole, note=note)
+            perfetto.write(path, jobs=jobs, tasks=of_chosen.collect(), nodes=chosen, cluster=whole, note=note)
         unpack_small(directory / "trace.json.gz")
 
     def close(self) -> None:
@@ -278,9 +278,10 @@ class Recorder(Recording):
     ) -> pl.DataFrame:
         held, starts, ends = timeline.means(self._end_ms)
         n = len(starts)
+        row = np.repeat(np.arange(len(kinds)), n)
         columns = {
-            "node": np.repeat(np.array(nodes, dtype=object), n).tolist(),
-            "resource": np.repeat(np.array(kinds, dtype=object), n).tolist(),
+            "node": pl.Series(nodes, dtype=pl.String).gather(row),
+            "resource": pl.Series(kinds).gather(row),
             "speed": np.repeat(np.array(speeds, dtype=np.float64), n),
             "capacity": np.repeat(np.array(capacity, dtype=np.int64), n),
             "start_ms": np.tile(starts, len(kinds)),
