@@ -68,6 +68,7 @@ NAMES: Final[Mapping[str, Name]] = {
 #: Names that stand only in the manifests.
 IN_MANIFESTS: Final[Mapping[str, Name]] = {
     "rm-emulator.io/metrics": Name("label", "namespace", '`"true"`: its pods may read the metrics of our parts.'),
+    "rm-emulator.io/settings": Name("annotation", "pod of our parts", "Hash of the settings; a change restarts them."),
     "rm-emulator.io/names-node": Name("label", "pod", "Set by admission on pods that name their node."),
 }
 #: Constants that are not names carried by objects: parts of other constants, and a default.

@@ -76,7 +76,7 @@ class ClusterSizes(msgspec.Struct, frozen=True, kw_only=True):
     """Resources of the node that the counts below are for."""
     derived: bool
     """Whether the node was derived from the demands."""
-    own: int | None
+    own: int | None = None
     """Number of the scenario's nodes; None for a node unlike the scenario's, and without a scenario."""
     least: int
     """Least number of nodes on which no task and no gang is refused."""

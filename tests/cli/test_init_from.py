@@ -175,7 +175,6 @@ def test_bad_options_are_refused(command: Command, tmp_path: Path, options: tupl
         ("--format", "csv"),
         ("--option", "limit=1"),
         ("--wait", "10m"),
-        ("--wait", ""),
         ("--node", "cpu=4"),
         ("--nodes", "3"),
     ],

@@ -27,6 +27,11 @@ spec:
     - {name: j, queue: a, stages: [{name: s, tasks: 40, demand: {cpu: 1, memory: 1Gi}, duration: 2s}]}
     - {name: j, queue: b, stages: [{name: s, tasks: 30, demand: {cpu: 1, memory: 1Gi}, duration: 3s}]}
     - {name: j, queue: b, stages: [{name: s, tasks: 20, demand: {cpu: 1, memory: 1Gi}, duration: 5s}]}
+    - {name: thin, queue: a, stages: [{name: s, tasks: 1, demand: {cpu: 1, memory: 1Gi}, duration: 5s}]}
+    - name: uneven
+      queue: a
+      stages:
+      - {name: s, tasks: 30, demand: {cpu: 1, memory: 1Gi}, duration: {kind: lognormal, mean: 300s, cov: 2}}
 """
 SWEEP = "  sweep: {cluster.heartbeat: [1s, 2s], 'cluster.nodes[0].count': [2, 3]}\n"
 #: Drawn of the points of a sweep alone.

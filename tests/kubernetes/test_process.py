@@ -57,6 +57,7 @@ class Candidate:
             leader_election=LeaderElection(),
         )
         self.process = BrainProcess(config, cast(Client, StoreClient(store)), identity=name)
+        self.process.cache._looks_for_groups = False
         for reflector in self.process.cache.reflectors.values():
             reflector.synced = True
         self.campaign = asyncio.ensure_future(self.process._campaign())
