@@ -12,11 +12,10 @@ demo: $(VENV)/.base            ## the main job on a packaged scenario: a table a
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
 
 demo-kubernetes: $(VENV)/.dev  ## brain and controllers on a real control plane, watched live; about a minute
-	$(BIN)/python -m devcluster build
 	$(BIN)/python -m devcluster demo
 
-controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes control plane (Go 1.26; 10 minutes, once)
-	$(BIN)/python -m devcluster build
+controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes control plane, and Helm (Go 1.26; 10 minutes, once)
+	$(BIN)/python -m devcluster build --helm
 
 # Two more than there are cores: the control planes' tests, which three of them have at first, mostly wait.
 WORKERS = $(shell echo $$(($$(nproc) + 2)))
@@ -31,7 +30,7 @@ test: $(VENV)/.dev             ## the whole test suite
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
 
 nightly: $(VENV)/.dev          ## the whole test suite with all subjects and all examples; before an issue is resolved
-	$(if $(filter true,$(CI)),$(BIN)/python -m devcluster build)
+	$(if $(filter true,$(CI)),$(BIN)/python -m devcluster build --helm)
 	$(if $(filter true,$(CI)),$(COMPILE))
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q --nightly
 

@@ -30,6 +30,7 @@ def main() -> int:
         default=binaries.VERSION,
         help=f"of Kubernetes (default: {binaries.VERSION})",
     )
+    parser.add_argument("--helm", action="store_true", help="build Helm as well, which installs our chart")
     asked = parser.parse_args()
     try:
         return _do(asked)
@@ -40,7 +41,7 @@ def main() -> int:
 
 def _do(asked: argparse.Namespace) -> int:
     if asked.command == "build":
-        binaries.build_all(asked.version)
+        binaries.build_all(asked.version, (*binaries.PROGRAMS, *([binaries.HELM] if asked.helm else [])))
         sys.stdout.write(f"{binaries.cache(asked.version)}\n")
         return 0
     if asked.command == "demo":

@@ -76,7 +76,7 @@ def can_build() -> bool:
 def need(version: str = VERSION, *, build: bool) -> dict[str, Path]:
     """All programs by name, built first if need be. Raises NoBinaries."""
     if build and missing(version):
-        build_all(version, PROGRAMS)
+        build_all(version)
     programs = {name: path for name in PROGRAMS if (path := find(name, version)) is not None}
     lacking = [name for name in PROGRAMS if name not in programs]
     if lacking:
@@ -87,7 +87,7 @@ def need(version: str = VERSION, *, build: bool) -> dict[str, Path]:
     return programs
 
 
-def build_all(version: str = VERSION, programs: Sequence[str] = (*PROGRAMS, HELM)) -> None:
+def build_all(version: str = VERSION, programs: Sequence[str] = PROGRAMS) -> None:
     """Build what is missing; a killed build leaves nothing half-made, and two do not get in each other's way."""
     if not missing(version, programs):
         return  # needs no Go

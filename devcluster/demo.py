@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from devcluster import binaries
 from devcluster.cluster import Broken, Devcluster
 from devcluster.deployments import Running
 from devcluster.installation import MANIFESTS, apply_crds, running
@@ -48,7 +49,7 @@ def demo() -> int:
 @contextmanager
 def _control_plane(console: Console) -> Iterator[Devcluster]:
     with TemporaryDirectory(prefix="rm-demo-") as folder:
-        cluster = Devcluster(Path(folder) / "cluster")
+        cluster = Devcluster(Path(folder) / "cluster", build=binaries.can_build())
         try:
             console.print("Starting etcd, kube-apiserver, kube-controller-manager and 4 fake nodes of 8 CPU ...")
             cluster.up(nodes=4, reserved=True)

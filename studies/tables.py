@@ -139,7 +139,7 @@ def _narrow(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def measure(
-    workload: str, load: float, seeds: Sequence[int], out: Path, jobs: int | None, engine: str | None
+    workload: str, load: float, seeds: Sequence[int], out: Path, jobs: int | None, engine: str | None = None
 ) -> api.Results:
     """Run one scenario, or read what is kept of it."""
     return run(scenario(workload, load, seeds), out / f"{workload}-{load}", jobs, engine)

@@ -80,7 +80,7 @@ def packaged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the whole suite, and of tests/same."""
     parser.addoption(
-        "--nightly", action="store_true", help="all subjects of tests/contract, all examples of properties"
+        "--nightly", action="store_true", help="all subjects of tests/contract, all examples, tests marked nightly"
     )
     parser.addoption("--update", action="store_true", help="tests/same: keep the hashes that are found")
     parser.addoption("--every-seed", action="store_true", help="tests/same: all seeds of the scenarios, not only one")
@@ -96,8 +96,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.loadscopereorder = False  # the order is that of `rank`
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In the order of `rank`; then those that take minutes, so that none of them is begun last."""
+    if not config.getoption("--nightly"):
+        by_night = [item for item in items if item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=by_night)
+        items[:] = [item for item in items if item not in set(by_night)]
     items.sort(key=lambda item: (rank(item.nodeid.partition("::")[0]), item.get_closest_marker("slow") is None))
 
 

@@ -80,7 +80,8 @@ def _is_open(text: str) -> bool:
         shlex.split(text, comments=True)
     except ValueError:
         return True
-    return re.sub(r"\s#.*", "", text).rstrip().endswith(_MORE)
+    loops = [len(re.findall(each, text, re.MULTILINE)) for each in (r"^(?:for|while) .* do$", r"^done\b")]
+    return loops[0] > loops[1] or re.sub(r"\s#.*", "", text).rstrip().endswith(_MORE)
 
 
 class Shell:

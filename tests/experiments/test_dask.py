@@ -333,7 +333,7 @@ def test_a_grid_ends_like_on_one_machine_though_worker_scheduler_and_client_are_
     assert "Traceback" not in (tmp_path / "killed.log").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_recipe_for_ssh_runs_a_grid(tmp_path: Path) -> None:
     """On this machine: an `ssh` that stays here, each host with a folder of its own and a core."""
     with socket.socket() as free:

@@ -95,6 +95,7 @@ def test_the_chart_is_what_the_overlays_make_it() -> None:
 
 
 @pytest.mark.parametrize("overlay", chart.OVERLAYS)
+@pytest.mark.nightly
 def test_the_chart_renders_the_objects_of_an_overlay(tmp_path: Path, overlay: str) -> None:
     wanted = kustomized(renamed(tmp_path, overlay))
     ours = wanted | {}
@@ -103,6 +104,7 @@ def test_the_chart_renders_the_objects_of_an_overlay(tmp_path: Path, overlay: st
 
 
 @pytest.mark.parametrize("overlay", chart.OVERLAYS)
+@pytest.mark.nightly
 def test_another_namespace_and_a_prefix_are_those_of_kustomize(tmp_path: Path, overlay: str) -> None:
     wanted = kustomized(renamed(tmp_path, overlay, "elsewhere", "acme-"))
     options = ("--set", f"overlay={overlay},namespace=elsewhere,namePrefix=acme-")
@@ -110,6 +112,7 @@ def test_another_namespace_and_a_prefix_are_those_of_kustomize(tmp_path: Path, o
 
 
 @pytest.mark.parametrize(("component", "value"), chart.COMPONENTS.items())
+@pytest.mark.nightly
 def test_a_component_is_turned_on_by_a_value(tmp_path: Path, component: str, value: str) -> None:
     folder = Path(os.path.relpath(chart.MANIFESTS, tmp_path.resolve()))
     above = {
@@ -135,12 +138,14 @@ def settings(objects: Mapping[tuple[str, str], Any], name: str) -> dict[str, Any
     return dict(objects["ConfigMap", name]["data"]["config.yaml"])
 
 
+@pytest.mark.nightly
 def test_without_network_policies_nothing_else_changes() -> None:
     policies = {key for key in rendered() if key[0] == "NetworkPolicy"}
     assert policies
     assert changed("--set", "networkPolicy.enabled=false") == {key: {} for key in policies}
 
 
+@pytest.mark.nightly
 def test_the_image_is_that_of_every_container_of_ours() -> None:
     found = changed("--set", "overlay=production,image.repository=r/rm,image.tag=v9")
     specs = [found["Deployment", name]["spec"]["template"]["spec"] for name in ("rm-brain", "rm-controllers")]
@@ -148,12 +153,14 @@ def test_the_image_is_that_of_every_container_of_ours() -> None:
     assert {c["image"] for c in containers if c["name"] != "kube-scheduler"} == {"r/rm:v9"}
 
 
+@pytest.mark.nightly
 def test_an_image_may_need_a_secret() -> None:
     found = changed("--set", "imagePullSecrets[0].name=registry")
     for name in ("rm-brain", "rm-controllers"):
         assert found["Deployment", name]["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "registry"}]
 
 
+@pytest.mark.nightly
 def test_replicas_and_resources_are_those_of_the_values() -> None:
     given = {
         "brain": {"replicas": 3, "resources": {"requests": {"cpu": "2", "memory": "4Gi"}}},
@@ -166,6 +173,7 @@ def test_replicas_and_resources_are_those_of_the_values() -> None:
     assert brain["resources"]["requests"] == {"cpu": "2", "memory": "4Gi"}
 
 
+@pytest.mark.nightly
 def test_another_policy_is_one_that_brain_accepts(tmp_path: Path) -> None:
     given = "brain.settings.policy.kind=drf,brain.settings.predictor=null,brain.settings.nodes=all"
     found = rendered("--set", given)
@@ -176,11 +184,13 @@ def test_another_policy_is_one_that_brain_accepts(tmp_path: Path) -> None:
     assert load_controllers(tmp_path / "controllers.yaml").nodes == "all"
 
 
+@pytest.mark.nightly
 def test_a_setting_of_the_overlay_may_be_replaced() -> None:
     options = ("--set-json", 'brain.settings.storage={"dir": "/var/lib/rm-emulator", "log": "hash"}')
     assert settings(rendered(*options), "rm-brain")["storage"] == {"dir": "/var/lib/rm-emulator", "log": "hash"}
 
 
+@pytest.mark.nightly
 def test_other_settings_are_other_pods() -> None:
     def note(*options: str) -> str:
         found = re.findall(r'rm-emulator.io/settings: "(\w+)"', template(*options).stdout)
@@ -191,6 +201,7 @@ def test_other_settings_are_other_pods() -> None:
     assert note() == note("--set", "image.tag=v9")
 
 
+@pytest.mark.nightly
 def test_queues_are_hooks_until_their_kind_is_there() -> None:
     given = ("--set-json", 'queues=[{"name": "data", "weight": 3}, {"name": "etl", "parent": "data"}]')
     first, later = rendered(*given), rendered(*given, "--api-versions", f"{names.API_VERSION}/Queue")
@@ -218,6 +229,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("given", REFUSED)
+@pytest.mark.nightly
 def test_a_value_that_is_wrong_is_refused_in_one_sentence(given: str) -> None:
     done = template("--set", given)
     assert done.returncode != 0
@@ -226,6 +238,7 @@ def test_a_value_that_is_wrong_is_refused_in_one_sentence(given: str) -> None:
     assert len([line for line in done.stderr.splitlines() if line.startswith(("- at", "Error"))]) <= 2, done.stderr
 
 
+@pytest.mark.nightly
 def test_helm_finds_nothing_to_mend() -> None:
     command = [str(program(HELM)), "lint", "--strict", str(chart.FOLDER)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ from devcluster.service import Service
 from schedulers.objects import names
 from tests.kubernetes.installed import MANIFESTS, dagjob, phase, program, replayed, stage, submit, wait
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.nightly]
 
 RELEASE = "rm-emulator"
 QUEUES = [{"name": "data", "weight": 3}, {"name": "etl", "parent": "data"}]
@@ -181,8 +181,9 @@ def test_an_upgrade_loses_nothing_that_runs_and_nothing_that_waits(
     # 16 pods run at once; the others wait for them, and stage b for all.
     submit(bare, dagjob("long", space, [stage("a", 24, 20), stage("b", 4, 1, parents=["a"])], queue="etl"))
     before = wait(lambda: (found := uids(bare, space, "long")) and len(found) == 16 and found, 60)
-    changes = "image.tag=0.1.0,brain.settings.policy.kind=drf,brain.settings.cycle=60ms,queues[0].weight=5"
-    release.upgrade(next_chart(tmp_path / "next"), "--set", changes, "--set", "brain.resources.requests.cpu=600m")
+    changes = "image.tag=0.1.0,brain.settings.policy.kind=drf,brain.settings.cycle=60ms"
+    queues = json.dumps([{**QUEUES[0], "weight": 5}, *QUEUES[1:]])
+    release.upgrade(next_chart(tmp_path / "next"), "--set", changes, "--set-json", f"queues={queues}")
     assert release.settings("rm-brain")["policy"] == {"kind": "drf"}
     assert columns(bare) >= {"Above"}
     assert bare.get("queue", "data")["spec"]["weight"] == 5

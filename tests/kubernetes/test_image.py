@@ -110,7 +110,7 @@ class Image(NamedTuple):
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     root = tmp_path_factory.mktemp("image")
-    source = root / "src"
+    source, arguments = root / "src", list[str]()
     for step in steps(0):
         if step.word == "WORKDIR":
             source.mkdir()
@@ -118,9 +118,11 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
             *names, target = shlex.split(step.rest)
             for name in names:
                 copy(name, source / target if target != "./" else source / name)
+        elif step.word == "ARG":
+            arguments.append(step.rest)
         else:
             assert step.word == "RUN"
-            run(step.rest.replace("/opt/rm", str(root / "opt" / "rm")), source)
+            run("\n".join([*arguments, step.rest.replace("/opt/rm", str(root / "opt" / "rm"))]), source)
     program = root / "opt" / "rm"
     for path in [program, *program.rglob("*")]:
         if not path.is_symlink():
@@ -179,7 +181,7 @@ def config(folder: Path, port: int) -> Path:
     return file
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_is_compiled_at_run_time(image: Image) -> None:
     packages = next(image.program.glob("lib/python*/site-packages"))
     sources = [path for name in ("schedulers", "operators", "rm_emulator") for path in (packages / name).rglob("*.py")]
@@ -188,7 +190,7 @@ def test_nothing_is_compiled_at_run_time(image: Image) -> None:
     assert lacking == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("program", ["operators.extender", "operators.controllers", "rm_emulator"])
 def test_a_program_says_how_it_is_used(image: Image, program: str) -> None:
     with unchanged(image):
@@ -199,7 +201,7 @@ def test_a_program_says_how_it_is_used(image: Image, program: str) -> None:
     assert "usage" in done.stdout.lower()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_configuration_of_the_manifests_is_accepted(image: Image, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(config_of(CONFIGS[0], "rm-brain"))
     command = image.command("python", "-m", "operators.extender", "--config", str(tmp_path / "config.yaml"), "--check")
@@ -207,7 +209,7 @@ def test_the_configuration_of_the_manifests_is_accepted(image: Image, tmp_path: 
         subprocess.run(command, cwd=image.home, env=image.environment, check=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_brain_lives_until_it_is_told_to_end_and_writes_nothing_beside_its_volume(image: Image, tmp_path: Path) -> None:
     """There is no API server, so brain lives and is not ready."""
     (words,) = (json.loads(step.rest) for step in steps(1) if step.word == "CMD")
