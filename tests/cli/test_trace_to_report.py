@@ -86,11 +86,11 @@ def _pods(folder: Path) -> Path:
 
 
 def _odd_csv(folder: Path) -> Path:
-    """A spreadsheet's own columns: separated by `;`, local dates, a unit in the cell, a quoted name with a `;`."""
+    """A spreadsheet's own columns: separated by `;`, decimal commas, local dates, units in cells, a name with a `;`."""
     rows = ["Auftrag;Wer;Eingang;Start;Ende;Kerne;Speicher;Bemerkung"]
     for number, (submit, run, cores) in enumerate(JOBS):
         times = (f"13.03.2024 {_clock(second)}" for second in (submit, submit + 5, submit + 5 + run))
-        rows.append(f'J-{number};"Büro; {number % 3}";{";".join(times)};{cores};{512 * cores} MB;')
+        rows.append(f'J-{number};"Büro; {number % 3}";{";".join(times)};{cores},0;{512 * cores} MB;')
     return _written(folder / "Aufträge 2024.csv", "\ufeff" + "\r\n".join(rows) + "\r\n")
 
 
@@ -101,7 +101,7 @@ MADE: dict[str, tuple[Callable[[Path], Path], str, tuple[str, ...]]] = {
     "yarn-applications": (_yarn_apps, "yarn_apps", ()),
     "google-2019": (_google2019, "google2019", ()),
     "pods": (_pods, "pods", ()),
-    "odd-csv": (_odd_csv, "csv", ("delimiter=;", ODD)),
+    "odd-csv": (_odd_csv, "csv", ("delimiter=;", "decimal=,", ODD)),
 }
 
 
