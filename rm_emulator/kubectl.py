@@ -79,7 +79,7 @@ class Kubectl(NamedTuple):
 
 
 def _mistake(what: str, said: str) -> InvalidInput:
-    """The error in one line, which begins with what is the matter; said: kubectl's words."""
+    """The error for a failed `kubectl get`, in one line with the cause first. said: standard error of kubectl."""
     last = said.strip().splitlines()[-1] if said.strip() else "kubectl says nothing"
     if "doesn't have a resource type" in last:
         return InvalidInput(f"rm-emulator is not installed on this cluster: it knows no {what}")
@@ -145,7 +145,7 @@ def _status_text(found: Object) -> Iterator[str]:
 
 
 def queues(cluster: Kubectl) -> list[dict[str, Any]]:
-    """All queues, each before those below it; brain's figures, and what is wrong with a queue."""
+    """All queues, parents before children, with the figures that brain wrote, and why a queue is not ready."""
     items = {item["metadata"]["name"]: item for item in cluster.get(f"queues.{GROUP}")}
     below: dict[str, list[str]] = {}
     for name, item in sorted(items.items()):

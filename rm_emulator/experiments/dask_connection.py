@@ -18,7 +18,7 @@ class SchedulerAway(Exception):
 
 @contextmanager
 def network() -> Iterator[None]:
-    """Raise SchedulerAway for what Dask raises then: other errors are those of files."""
+    """Raise SchedulerAway for errors of the connection to the scheduler (OSError, CancelledError) inside the block."""
     try:
         yield
     except (OSError, CancelledError) as error:

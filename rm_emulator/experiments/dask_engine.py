@@ -133,7 +133,7 @@ async def greet(client: Client, files: RunFiles) -> None:
 
 
 def _refused(worker: str, answer: Any) -> str:
-    """Why a worker cannot compute cells, '' for one that can, or went away."""
+    """Why a worker cannot compute cells; '' for a worker that can, or that has gone."""
     if isinstance(answer, CellOutcome):
         return f"worker {answer.worker} runs another program: {answer.why}" if answer.kind == "differs" else ""
     if isinstance(answer, CommClosedError | TimeoutError):

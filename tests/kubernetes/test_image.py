@@ -153,7 +153,8 @@ def run(command: str, folder: Path) -> None:
     done = subprocess.run(
         ["/bin/sh", "-ec", command], cwd=folder, env=here, text=True, capture_output=True, check=False
     )
-    if "No matching distribution found for" in done.stderr and "Failed to establish a new connection" in done.stderr:
+    offline = ("No matching distribution found for", "Failed to establish a new connection")
+    if os.environ.get("CI") != "true" and all(words in done.stderr for words in offline):
         pytest.skip("no package index can be reached")
     assert done.returncode == 0, done.stdout + done.stderr
 
