@@ -17,8 +17,8 @@ demo-kubernetes: $(VENV)/.dev  ## brain and controllers on a real control plane,
 controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes control plane, and Helm (Go 1.26; 10 minutes, once)
 	$(BIN)/python -m devcluster build --helm
 
-# Two more than there are cores: the control planes' tests, which three of them have at first, mostly wait.
-WORKERS = $(shell echo $$(($$(nproc) + 2)))
+# Three more than there are cores: the control planes' tests, which three of them have at first, mostly wait.
+WORKERS = $(shell echo $$(($$(nproc) + 3)))
 # With a thread for each core the processes of torch and BLAS wait for each other's threads in a busy loop, all at once.
 test fast nightly test-older: export OMP_NUM_THREADS = 1
 # On a clean clone each worker would compile the same packages and rewrite the same tests' assertions, all at once.

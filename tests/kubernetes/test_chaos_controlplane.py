@@ -1,4 +1,4 @@
-"""Fifty kills under load: nothing is over-committed, no gang stays partial, every job ends."""
+"""Many kills under load, fifty by night: nothing is over-committed, no gang stays partial, every job ends."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pytest
 
 from devcluster.cluster import Devcluster
 from schedulers.objects import names
+from tests.examples import examples
 from tests.kubernetes.installed import Installed, dagjob, stage, submit, wait
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.chaos]
 
+#: By night.
 KILLS = 50
 #: After the last kill no gang stays partial for longer.
 SETTLED_S = 30
@@ -84,13 +86,13 @@ def milli(pod: dict[str, Any]) -> int:
     return sum(int(a[:-1]) if a.endswith("m") else 1000 * int(a) for a in asked)
 
 
-def test_fifty_kills_lose_nothing(installed: Installed) -> None:
-    cluster, draw = installed.cluster, random.Random(50)
+def test_many_kills_lose_nothing(installed: Installed) -> None:
+    cluster, draw, kills = installed.cluster, random.Random(50), examples(KILLS)
     space = cluster.namespace("chaos")
     jobs = [submit_one(cluster, space, n) for n in range(12)]
     watcher = Watcher(cluster, space)
     watcher.start()
-    for kill in range(KILLS):
+    for kill in range(kills):
         jobs.append(submit_one(cluster, space, len(jobs)))  # there is load until the last kill
         part = draw.choice(["brain", "brain", "kube-scheduler", "controllers", "apiserver"])
         if part == "apiserver":
@@ -101,7 +103,7 @@ def test_fifty_kills_lose_nothing(installed: Installed) -> None:
             installed.controllers.kill("controllers")
         else:
             installed.brain.kill(part)
-        if kill < KILLS - 1:
+        if kill < kills - 1:
             time.sleep(draw.uniform(0.5, 3))
     watcher.last_kill = time.monotonic()
     unfinished = wait_for_all(installed, space, jobs, 240)

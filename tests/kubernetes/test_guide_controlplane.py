@@ -14,6 +14,7 @@ import pytest
 
 from devcluster.cluster import Devcluster
 from devcluster.installation import MANIFESTS, running
+from schedulers.objects.names import GROUP
 from tests.kubernetes.installed import wait
 from tests.pages import ROOT, SHELL, Shell, blocks, commands
 
@@ -53,6 +54,8 @@ def installed(alone: Devcluster) -> Iterator[Devcluster]:
     subprocess.run([MANIFESTS / "overlays" / "production" / "certificates.sh"], env=environment, check=True, timeout=60)
     with running(alone):
         alone.apply(MANIFESTS / "samples" / "queues.yaml")
+        # The page on backups is the first, and brain writes its first snapshot some seconds after its start.
+        wait(lambda: alone.get("configmaps", "-n", "rm-system", "-l", f"{GROUP}/snapshot")["items"])
         yield alone
 
 

@@ -110,6 +110,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_state(config: Path,
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_smoke_run_beats_chance(tmp_path: Path) -> None:
     from rm_emulator.learn.config import find
     from rm_emulator.learn.train import Training, smoke

@@ -52,6 +52,7 @@ def test_jobs_are_drawn_into_two_queues_and_stay_otherwise_the_same(out: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_small_experiments_run_and_fill_their_tables(out: Path) -> None:
     found = {name: online.measure(name, [1, 2], out, 1, SMALL) for name in online.EXPERIMENTS}
     compared = online.rows(found["alibaba"])

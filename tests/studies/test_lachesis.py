@@ -13,6 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_page_has_every_policy_in_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = ("fifo, deft", "rank_up, deft", "played", "heft")
     small = {
