@@ -586,9 +586,11 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a policy; its network is DIR/best.safetensors (needs the extra `learn`), its trees are DIR/best.yaml."""
+    from rm_emulator.experiments import engines, pool
     from rm_emulator.issues import InvalidInput
     from rm_emulator.learn import config as configs
 
+    workers = None if engine is None else engines.engine_of(engine, jobs)
     read = configs.read(configs.find(config))
     where = out or Path("out") / "train" / read.name
     if read.method == "distillation":
@@ -596,8 +598,8 @@ def train(
 
         if resume:
             raise InvalidInput("--resume: trees are distilled in one go, there is nothing to go on with; leave it out")
-        if engine is not None:
-            raise InvalidInput("--engine: trees are distilled in this process alone; leave it out")
+        if workers is not None:
+            raise InvalidInput(f"--engine {engine}: trees are distilled in this process alone; leave it out")
         run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, _reporter(quiet=quiet))
         score = run_in.run()
         typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")
@@ -607,14 +609,12 @@ def train(
         from rm_emulator.learn import train as training
     except ImportError as error:
         raise InvalidInput(f"{error.name} is not installed: pip install 'rm-emulator[learn]'") from None
-    from rm_emulator.experiments import engines, pool
-
     settings = training.smoke(read) if smoke else read
     run = training.Training(
         settings,
         where,
         jobs=jobs or pool.cores(),
-        engine=None if engine is None else engines.engine_of(engine, jobs),
+        engine=workers,
         resume=resume,
         report=_reporter(quiet=quiet),
     )
