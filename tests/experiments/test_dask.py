@@ -380,10 +380,15 @@ def test_a_grid_ends_like_on_one_machine_though_worker_scheduler_and_client_are_
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.findall(r"^(\S+) killed", done.stdout, re.MULTILINE) == ["worker-0", "scheduler", "client"]
-    places = re.findall(r"summary byte-identical; places in run\.json: (\d+)$", done.stdout, re.MULTILINE)
-    assert places == ["12", "12"]
-    assert same(tmp_path / "one", tmp_path / "killed")
-    assert "Traceback" not in (tmp_path / "killed.log").read_text()
+    rows = [line.split() for line in done.stdout.splitlines() if line.lstrip().startswith(("killed ", "apart "))]
+    assert [(row[0], row[1], *row[-2:]) for row in rows] == [
+        ("killed", "12", "identical", "12"),
+        ("apart", "12", "identical", "12"),
+    ]
+    out = tmp_path / "12x10-2"
+    assert same(out / "one", out / "killed")
+    assert same(out / "one", out / "apart")
+    assert "Traceback" not in (out / "killed.log").read_text()
 
 
 @pytest.mark.nightly
