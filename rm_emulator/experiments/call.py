@@ -7,7 +7,7 @@ light, see `process`.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +36,15 @@ class Call(NamedTuple):
     def packed(self) -> bytes:
         """The call for another process."""
         return pickle.dumps((self.function, self.argument), pickle.HIGHEST_PROTOCOL)
+
+
+class Needs(NamedTuple):
+    """What calls need of a machine besides the program itself."""
+
+    inputs: Sequence[str]
+    """Paths of the files and folders that calls read."""
+    packages: Sequence[str] = ()
+    """Names of packages beyond the program's requirements."""
 
 
 def compute(packed: bytes, place: CallPlace) -> bytes:

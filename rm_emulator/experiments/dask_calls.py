@@ -25,7 +25,7 @@ from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
 from rm_emulator.experiments import dask_worker, metadata
-from rm_emulator.experiments.call import Call, CallFailed, CallLost, RemoteTraceback, unpacked
+from rm_emulator.experiments.call import Call, CallFailed, CallLost, Needs, RemoteTraceback, unpacked
 from rm_emulator.experiments.dask_connection import Beside, SchedulerAway, network
 from rm_emulator.experiments.dask_worker import CallOutcome, RunOrder, digest_of, files_of
 from rm_emulator.experiments.status import Status
@@ -43,11 +43,11 @@ ATTEMPTS: Final = 3
 class RunFiles:
     """The inputs of calls, and the order that goes with each call."""
 
-    def __init__(self, inputs: Sequence[str]) -> None:
-        self._paths = {digest_of(Path(path)): Path(path) for path in dict.fromkeys(inputs)}
+    def __init__(self, needs: Needs) -> None:
+        self._paths = {digest_of(Path(path)): Path(path) for path in dict.fromkeys(needs.inputs)}
         digests = {str(path): digest for digest, path in self._paths.items()}
-        program = {**metadata.program(), "distributed": distributed.__version__}
-        self.order = RunOrder(uuid.uuid4().hex, program, digests)
+        program = {**metadata.program(needs.packages), "distributed": distributed.__version__}
+        self.order = RunOrder(uuid.uuid4().hex, program, digests, list(needs.packages))
 
     async def bring(self, client: Client, workers: Sequence[str], digests: Sequence[str]) -> None:
         """Store inputs with some workers, by their addresses. Raises InvalidInput for workers without room."""

@@ -14,6 +14,7 @@ import dask
 from distributed import Client, LocalCluster
 
 from rm_emulator.experiments.baselines import call_of
+from rm_emulator.experiments.call import Needs
 from rm_emulator.experiments.cell import Cell, paths_of
 from rm_emulator.experiments.dask_calls import Calls, RunFiles, greet
 from rm_emulator.experiments.dask_connection import SchedulerAway, address_of, beside, in_loop, network
@@ -42,28 +43,28 @@ class DaskEngine:
 
     def check(self, cells: Sequence[Cell]) -> None:
         """See `engines.CellEngine`, and `greet`."""
-        self.greet(_inputs(cells))
+        self.greet(_needs(cells))
 
     def run_cells(self, cells: Sequence[tuple[Cell, Path]], listener: CellListener) -> None:
         """See `pool.run_cells`. Raises InvalidInput for workers of another program, and a scheduler that stays away."""
         if cells:
-            with self.open(_inputs([cell for cell, _ in cells]), listener.note) as calls:
+            with self.open(_needs([cell for cell, _ in cells]), listener.note) as calls:
                 calls.submit([call_of(cell) for cell, _ in cells], _CellCalls(cells, listener))()
 
     # -- calls of any kind ----------------------------------------------------------------------------
 
-    def greet(self, inputs: Sequence[str]) -> None:
-        """Check all workers, and bring them files and folders that calls will read.
+    def greet(self, needs: Needs) -> None:
+        """Check all workers, and bring them what calls will read.
 
         Raises InvalidInput for workers of another program, and for a scheduler that does not answer.
         """
         if self._where != "local":
-            in_loop(self._greet(RunFiles(inputs)))
+            in_loop(self._greet(RunFiles(needs)))
 
     @contextmanager
-    def open(self, inputs: Sequence[str], note: Callable[[str], None]) -> Iterator[Calls]:
-        """A connection for many calls. inputs: paths that calls read; note: hears of what is worth a line."""
-        calls = Calls(RunFiles(inputs), self.client, note, self.unreachable)
+    def open(self, needs: Needs, note: Callable[[str], None]) -> Iterator[Calls]:
+        """A connection for many calls. note: hears of what is worth a line."""
+        calls = Calls(RunFiles(needs), self.client, note, self.unreachable)
         with beside(calls.main()) as calls.running:
             yield calls
 
@@ -105,8 +106,8 @@ class DaskEngine:
         return InvalidInput([Issue(f"scheduler {self._where}", f"does not answer: {error}")])
 
 
-def _inputs(cells: Sequence[Cell]) -> list[str]:
-    return list(dict.fromkeys(path for cell in cells for path in paths_of(cell.scenario, cell.plugins)))
+def _needs(cells: Sequence[Cell]) -> Needs:
+    return Needs(list(dict.fromkeys(path for cell in cells for path in paths_of(cell.scenario, cell.plugins))))
 
 
 class _CellCalls:

@@ -46,6 +46,8 @@ class RunOrder(msgspec.Struct, frozen=True):
     """As of `metadata.program`: what a call's process has to be."""
     inputs: dict[str, str]
     """The files and folders that calls read, by path on the run's own machine, with the hash of their contents."""
+    packages: list[str]
+    """Packages in `program` beyond the program's requirements."""
 
 
 class CallOutcome(msgspec.Struct, frozen=True):
@@ -197,7 +199,7 @@ def _ready(order: RunOrder, worker: Worker) -> _Started | CallOutcome:
     if lacks:
         return CallOutcome("lacks", _name(worker), worker.address, lacks=lacks)
     process, wanted = CallProcess(), order.program
-    found = _program(process)
+    found = _program(process, order)
     differences = [
         f"{name} {found.get(name, 'is missing')} (here: {wanted.get(name, 'none')})"
         for name in sorted({*wanted, *found})
@@ -209,9 +211,9 @@ def _ready(order: RunOrder, worker: Worker) -> _Started | CallOutcome:
     return _Started(key, process, moved)
 
 
-def _program(process: CallProcess) -> dict[str, str]:
+def _program(process: CallProcess, order: RunOrder) -> dict[str, str]:
     """What program a new process is."""
-    process.send(None)
+    process.send(order.packages)
     try:
         while (answer := process.pipe.recv())[0] != "program":
             process.is_ready = True

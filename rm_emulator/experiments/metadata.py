@@ -22,7 +22,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -128,11 +128,22 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return ended.stdout.strip() if ended.returncode == 0 else None
 
 
-def program() -> dict[str, str]:
-    """What a cell's result may depend on besides its inputs, as far as a version tells: by name, for comparison."""
+def program(more: Iterable[str] = ()) -> dict[str, str]:
+    """What a call's result may depend on besides its inputs, as far as a version tells: by name, for comparison.
+
+    more: names of packages beyond the program's requirements; those that are not installed are left out.
+    """
     python = ".".join(platform.python_version_tuple()[:2])
+    found = dict(_installed(more))
     installed = {f"plug-in {point.name}": point.value for point in metadata.entry_points(group=GROUP)}
-    return {"rm-emulator": __version__, "sources": code_digest()[:12], "Python": python, **packages(), **installed}
+    own = {"rm-emulator": __version__, "sources": code_digest()[:12], "Python": python}
+    return {**own, **packages(), **found, **installed}
+
+
+def _installed(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        with suppress(metadata.PackageNotFoundError):
+            yield name, metadata.version(name)
 
 
 def packages() -> dict[str, str]:

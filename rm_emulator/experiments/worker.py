@@ -1,6 +1,6 @@
 """The program of a `process.CallProcess`: reads from a pipe, computes a call, answers with the outcome.
 
-None                        the program's own versions are asked for (`metadata.program`)
+[package, ...]              the program's own versions are asked for, and those of more packages (`metadata.program`)
 (call, directory, moved)    a packed call, and the parts of its `CallPlace`
 """
 
@@ -40,8 +40,8 @@ def main(descriptor: int, stack: int) -> None:
             work = pipe.recv()
         except EOFError:
             return
-        if work is None:
-            pipe.send(("program", metadata.program()))
+        if isinstance(work, list):
+            pipe.send(("program", metadata.program(work)))
             continue
         call, directory, moved = work
         try:

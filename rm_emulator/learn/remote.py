@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rm_emulator.experiments.call import Call, CallLost, CallPlace
+from rm_emulator.experiments.call import Call, CallLost, CallPlace, Needs
 from rm_emulator.experiments.cell import paths_of, with_moved
 from rm_emulator.learn.rollouts import Rollout, RolloutTask, RolloutWorker, WorkerDied
 
@@ -36,10 +36,11 @@ class RemoteRollouts:
         self._engine, self._name, self._note = engine, name, note
         self._names = [each["metadata"]["name"] for each in scenarios]
         self._setting = msgspec.msgpack.encode((scenarios, kind))
-        self._inputs = [path for each in scenarios for path in paths_of(each, each["spec"]["plugins"])]
+        inputs = [path for each in scenarios for path in paths_of(each, each["spec"]["plugins"])]
+        self._needs = Needs(inputs, packages=("greenlet",))
         self._opened = ExitStack()
         self._calls: Calls | None = None
-        engine.greet(self._inputs)
+        engine.greet(self._needs)
 
     def begin(self, tasks: Sequence[RolloutTask]) -> Callable[[], list[Rollout]]:
         """Start; the returned function waits for all episodes, in their order.
@@ -47,7 +48,7 @@ class RemoteRollouts:
         The function raises WorkerDied, CallFailed and InvalidInput, see `dask_calls.Calls`.
         """
         if self._calls is None:
-            self._calls = self._opened.enter_context(self._engine.open(self._inputs, self._note))
+            self._calls = self._opened.enter_context(self._engine.open(self._needs, self._note))
         results = self._calls.begin([Call(self._title(task), _play, (self._setting, task)) for task in tasks])
 
         def wait_for_all() -> list[Rollout]:

@@ -245,7 +245,7 @@ def test_workers_of_another_program_are_named_with_the_difference(
     tiny: Tiny, tmp_path: Path, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = dask_calls.metadata.program()
-    monkeypatch.setattr(dask_calls.metadata, "program", lambda: {**here, "numpy": "1.0"})
+    monkeypatch.setattr(dask_calls.metadata, "program", lambda more=(): {**here, "numpy": "1.0"})
     says = rf"worker \S+ tcp://127\.0\.0\.1:\d+ runs another program: numpy {here['numpy']} \(here: 1\.0\)"
     with pytest.raises(InvalidInput, match=says):
         grid.run(tiny(), tmp_path / "out", engine=cluster.engine)
@@ -361,9 +361,10 @@ def test_rollouts_of_a_killed_worker_and_of_a_killed_scheduler_are_played_again(
 def test_workers_of_another_program_play_nothing(
     tiny: Tiny, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = dask_calls.metadata.program()
-    monkeypatch.setattr(dask_calls.metadata, "program", lambda: {**here, "numpy": "1.0"})
-    with pytest.raises(InvalidInput, match=rf"runs another program: numpy {here['numpy']} \(here: 1\.0\)"):
+    program = dask_calls.metadata.program
+    here = program(["greenlet"])
+    monkeypatch.setattr(dask_calls.metadata, "program", lambda more: {**program(more), "greenlet": "1.0"})
+    with pytest.raises(InvalidInput, match=rf"runs another program: greenlet {here['greenlet']} \(here: 1\.0\)"):
         rollouts(cluster.engine, tiny)
 
 
