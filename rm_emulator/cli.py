@@ -591,7 +591,7 @@ def train(
     from rm_emulator.learn import config as configs
 
     workers = None if engine is None else engines.engine_of(engine, jobs)
-    read = configs.read(configs.find(config))
+    read, report = configs.read(configs.find(config)), _reporter(quiet=quiet)
     where = out or Path("out") / "train" / read.name
     if read.method == "distillation":
         from rm_emulator.learn import distil
@@ -600,7 +600,7 @@ def train(
             raise InvalidInput("--resume: trees are distilled in one go, there is nothing to go on with; leave it out")
         if workers is not None:
             raise InvalidInput(f"--engine {engine}: trees are distilled in this process alone; leave it out")
-        run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, _reporter(quiet=quiet))
+        run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, report)
         score = run_in.run()
         typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")
         return
@@ -610,14 +610,7 @@ def train(
     except ImportError as error:
         raise InvalidInput(f"{error.name} is not installed: pip install 'rm-emulator[learn]'") from None
     settings = training.smoke(read) if smoke else read
-    run = training.Training(
-        settings,
-        where,
-        jobs=jobs or pool.cores(),
-        engine=workers,
-        resume=resume,
-        report=_reporter(quiet=quiet),
-    )
+    run = training.Training(settings, where, jobs=jobs or pool.cores(), engine=workers, resume=resume, report=report)
     try:
         state = run.run()
     except KeyboardInterrupt:
