@@ -55,8 +55,8 @@ def compute(cell: Cell, directory: Path, progress: Progress) -> None:
 
 
 def call_of(cell: Cell) -> Call:
-    """The call that computes a cell into the folder of its place."""
-    return Call(f"{cell.title} seed {cell.seed}", _compute_at, cell)
+    """The call that computes a cell into the folder of its place. Cells of a point and a seed share their workload."""
+    return Call(f"{cell.title} seed {cell.seed}", _compute_at, cell, group=f"{cell.point} {cell.seed}")
 
 
 def _compute_at(cell: Cell, place: CallPlace) -> None:

@@ -32,6 +32,8 @@ class Call(NamedTuple):
     """For people, and for keys of Dask."""
     function: Callable[[Any, CallPlace], Any]
     argument: Any
+    group: str = ""
+    """Consecutive calls of a group build the same things, which a process keeps for the next call; "" for none."""
 
     def packed(self) -> bytes:
         """The call for another process."""

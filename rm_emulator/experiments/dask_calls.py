@@ -1,8 +1,8 @@
 """Calls on a Dask cluster: the side of the program that wants results. What workers do is in `dask_worker`.
 
 As many calls as there are threads are with the scheduler at any time, so nothing waits at a worker, nothing is there to
-be stolen, and the memory of a run does not grow with its calls. A scheduler that goes away takes the calls at work
-along, and no more.
+be stolen, and the memory of a run does not grow with its calls. Calls of a group follow each other at one worker. A
+scheduler that goes away takes the calls at work along, and no more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractAsyncContextManager
 from itertools import count
@@ -127,6 +127,38 @@ class _Results:
         return found
 
 
+class Waiting:
+    """Calls that wait, by number, in groups of consecutive calls of one name. "" is the name of a call alone."""
+
+    def __init__(self, calls: Iterable[tuple[int, str]] = ()) -> None:
+        self._untouched: deque[deque[int]] = deque()
+        self._begun: list[deque[int]] = []
+        self._last = ""
+        for number, group in calls:
+            self.add(number, group)
+
+    def add(self, number: int, group: str) -> None:
+        """One more call, which joins the group before it if that has the same name and nobody has begun it."""
+        if group and group == self._last and self._untouched:
+            self._untouched[-1].append(number)
+        else:
+            self._untouched.append(deque([number]))
+        self._last = group
+
+    def next(self) -> tuple[int, deque[int]] | None:
+        """The first call of a group that nobody has begun, and the others, to be taken from the left; None without any.
+
+        Where all groups are begun, the last call of the largest: so the calls of a group are computed one after the
+        other at one place, but no place is idle at the end.
+        """
+        if self._untouched:
+            group = self._untouched.popleft()
+            self._begun.append(group)
+            return group.popleft(), group
+        self._begun = [group for group in self._begun if group]
+        return (max(self._begun, key=len).pop(), deque()) if self._begun else None
+
+
 class _Batch(NamedTuple):
     """Calls that were handed in together."""
 
@@ -164,7 +196,7 @@ class Calls:
     ) -> None:
         self._files, self._client, self._note, self._away = files, client, note, away
         self._left: dict[int, _Piece] = {}  # by number, of all batches
-        self._waiting: deque[int] = deque()
+        self._waiting = Waiting()
         self._busy: set[int] = set()
         self._numbers, self._tries = count(), count()
         self._more = asyncio.Event()
@@ -208,7 +240,7 @@ class Calls:
         for index in range(len(batch.calls)):
             number = next(self._numbers)
             self._left[number] = _Piece(batch, index)
-            self._waiting.append(number)
+            self._waiting.add(number, batch.calls[index].group)
         self._more.set()
 
     async def main(self) -> NoReturn:
@@ -229,8 +261,9 @@ class Calls:
 
     async def _work(self, client: Client) -> NoReturn:
         client.subscribe_topic(dask_worker.TOPIC, self._hear)
-        self._waiting = deque(self._left)
-        lanes = set[asyncio.Task[None]]()
+        self._waiting = Waiting((number, piece.call.group) for number, piece in self._left.items())
+        lanes = set[asyncio.Task[object]]()
+        more: asyncio.Task[object] = asyncio.create_task(self._more.wait())
         looked, threads, noted = 0.0, 0, False
         try:
             while True:
@@ -240,32 +273,34 @@ class Calls:
                     if not threads and not noted:
                         noted = True
                         self._note("the scheduler has no workers; the work waits for some")
-                while self._waiting and len(lanes) < max(1, threads):
-                    lanes.add(asyncio.create_task(self._compute(client, self._waiting.popleft())))
-                for lane in await self._any(lanes):
+                while len(lanes) < max(1, threads) and (taken := self._waiting.next()):
+                    lanes.add(asyncio.create_task(self._lane(client, *taken)))
+                look_s = _LOOK_S if lanes else None
+                ended, _ = await asyncio.wait({*lanes, more}, timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
+                for lane in ended & lanes:
                     lane.result()
-                    lanes.discard(lane)
+                lanes -= ended
+                if more in ended:
+                    self._more.clear()
+                    more = asyncio.create_task(self._more.wait())
         finally:
-            for lane in lanes:
-                lane.cancel()
-            await asyncio.gather(*lanes, return_exceptions=True)
+            for task in (*lanes, more):
+                task.cancel()
+            await asyncio.gather(*lanes, more, return_exceptions=True)
 
-    async def _any(self, lanes: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-        """Wait for an end among some lanes, for more calls, or for the time of a look; returns the lanes that ended."""
-        if not lanes:
-            await self._more.wait()
-            self._more.clear()
-            return set()
-        ended, _ = await asyncio.wait(lanes, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-        return ended
+    async def _lane(self, client: Client, number: int, others: deque[int]) -> None:
+        """Compute a call, and the others of its group where the one before was computed."""
+        worker = await self._compute(client, number, "")
+        while others:
+            worker = await self._compute(client, others.popleft(), worker)
 
-    async def _compute(self, client: Client, number: int) -> None:
-        """Compute a call, and tell its listener."""
+    async def _compute(self, client: Client, number: int, worker: str) -> str:
+        """Compute a call and tell its listener. worker: address of the wished worker, or ''. Returns the last one's."""
         piece = self._left[number]
         self._busy.add(number)
         piece.batch.listener.progress(piece.at, Status(0, 0))
         try:
-            outcome = await self._outcome(client, number, piece.call)
+            outcome = await self._outcome(client, number, piece.call, worker)
         finally:
             self._busy.discard(number)
         del self._left[number]
@@ -274,12 +309,13 @@ class Calls:
         batch.left.discard(index)
         if not batch.left:
             batch.done.set_result(None)
+        return outcome.address
 
-    async def _outcome(self, client: Client, number: int, call: Call) -> CallOutcome:
+    async def _outcome(self, client: Client, number: int, call: Call, worker: str) -> CallOutcome:
         """The end of a call, on other workers too when a worker lacks an input or the call's process dies."""
         deaths = list[str]()
         while True:
-            outcome = await self._attempt(client, number, call)
+            outcome = await self._attempt(client, number, call, worker)
             if outcome.kind == "lacks":
                 await self._files.bring(client, [outcome.address], outcome.lacks)
                 continue
@@ -294,7 +330,7 @@ class Calls:
                 return msgspec.structs.replace(outcome, why=why)
             return outcome
 
-    async def _attempt(self, client: Client, number: int, call: Call) -> CallOutcome:
+    async def _attempt(self, client: Client, number: int, call: Call, worker: str) -> CallOutcome:
         name = "-".join(call.name.split())
         try:
             future = client.submit(
@@ -304,6 +340,8 @@ class Calls:
                 call.packed(),
                 key=f"{name}-{self._files.order.id}-{next(self._tries)}",
                 pure=False,
+                workers=[worker] if worker else None,
+                allow_other_workers=bool(worker),  # the wished one may be gone
             )
         except ClosedClientError as error:  # while nothing was at work
             raise SchedulerAway(str(error)) from None

@@ -74,16 +74,16 @@ class DaskEngine:
         async with AsyncExitStack() as stack:
             where: Any = self._where
             if where == "local":
-                stack.enter_context(dask.config.set(_QUIET))
-                made = LocalCluster(
-                    n_workers=self._workers,
-                    threads_per_worker=1,
-                    processes=False,  # the processes are those of the calls
-                    dashboard_address=None,
-                    memory_limit=None,
-                    asynchronous=True,
-                )
-                where = await stack.enter_async_context(made)
+                with dask.config.set(_QUIET):
+                    made = LocalCluster(
+                        n_workers=self._workers,
+                        threads_per_worker=1,
+                        processes=False,  # the processes are those of the calls
+                        dashboard_address=None,
+                        memory_limit=None,
+                        asynchronous=True,
+                    )
+                    where = await stack.enter_async_context(made)
             with network():
                 if self._where.endswith(".json"):
                     where = address_of(Path(where))
