@@ -42,7 +42,7 @@ _LOOK_S: Final = 0.1
 
 
 def scenario(cells: int, jobs: int) -> dict[str, Any]:
-    """A grid of so many cells, each with a workload of so many jobs: 300 are about a second of work."""
+    """A grid of so many cells, each with a workload of so many jobs: 700 are about a second of work."""
     return {
         "apiVersion": "rm-emulator.io/v1alpha1",
         "kind": "Scenario",
@@ -229,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run, compare and print. Ends with 1 where a summary differs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.grid_demo")
     parser.add_argument("--cells", type=int, help=f"of the grid of cells of a second ({CELLS}, or none with --tiny)")
-    parser.add_argument("--jobs-per-cell", type=int, default=300, help="300 are about a second")
+    parser.add_argument("--jobs-per-cell", type=int, default=700, help="700 are about a second")
     parser.add_argument("--tiny", type=int, help=f"of the grid of tiny cells ({TINY}, or none with --cells)")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--out", type=Path, default=Path("out/grid-demo"))

@@ -127,7 +127,7 @@ class _Results:
         return found
 
 
-class Waiting:
+class CallQueue:
     """Calls that wait, by number, in groups of consecutive calls of one name. "" is the name of a call alone."""
 
     def __init__(self, calls: Iterable[tuple[int, str]] = ()) -> None:
@@ -196,7 +196,7 @@ class Calls:
     ) -> None:
         self._files, self._client, self._note, self._away = files, client, note, away
         self._left: dict[int, _Piece] = {}  # by number, of all batches
-        self._waiting = Waiting()
+        self._waiting = CallQueue()
         self._busy: set[int] = set()
         self._numbers, self._tries = count(), count()
         self._more = asyncio.Event()
@@ -261,7 +261,7 @@ class Calls:
 
     async def _work(self, client: Client) -> NoReturn:
         client.subscribe_topic(dask_worker.TOPIC, self._hear)
-        self._waiting = Waiting((number, piece.call.group) for number, piece in self._left.items())
+        self._waiting = CallQueue((number, piece.call.group) for number, piece in self._left.items())
         lanes = set[asyncio.Task[object]]()
         more: asyncio.Task[object] = asyncio.create_task(self._more.wait())
         looked, threads, noted = 0.0, 0, False

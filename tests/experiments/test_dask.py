@@ -199,6 +199,15 @@ def test_run_json_says_where_each_cell_was_computed_after_a_second_run_too(
 
 
 @pytest.mark.slow
+def test_the_cells_of_a_seed_are_computed_at_one_worker(tiny: Tiny, tmp_path: Path, cluster: DaskCluster) -> None:
+    grid.run(tiny("spec.seeds=1..8"), tmp_path / "out", engine=cluster.engine)
+    workers = json.loads((tmp_path / "out/run.json").read_text())["workers"]
+    places = {(cell.rpartition("/")[2], where) for cell, where in workers.items()}
+    assert len(workers) == 16
+    assert 8 <= len(places) <= 9  # the last seed may be shared
+
+
+@pytest.mark.slow
 def test_plug_ins_and_traces_reach_workers_that_do_not_have_them(
     tmp_path: Path, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("distributed")
-from rm_emulator.experiments.dask_calls import Waiting
+from rm_emulator.experiments.dask_calls import CallQueue
 
 
 def test_a_group_leaves_as_a_whole_and_the_largest_is_shared_at_the_end() -> None:
-    waiting = Waiting(enumerate("aaabb"))
+    waiting = CallQueue(enumerate("aaabb"))
     first, second = waiting.next(), waiting.next()
     assert (first, second) == ((0, deque([1, 2])), (3, deque([4])))
     assert waiting.next() == (2, deque())
@@ -25,12 +25,12 @@ def test_a_group_leaves_as_a_whole_and_the_largest_is_shared_at_the_end() -> Non
 
 
 def test_calls_of_no_group_leave_alone() -> None:
-    waiting = Waiting([(0, ""), (1, "")])
+    waiting = CallQueue([(0, ""), (1, "")])
     assert [waiting.next() for _ in range(3)] == [(0, deque()), (1, deque()), None]
 
 
 def test_a_call_does_not_join_a_group_that_has_begun() -> None:
-    waiting = Waiting([(0, "a")])
+    waiting = CallQueue([(0, "a")])
     assert waiting.next() == (0, deque())
     waiting.add(1, "a")
     assert waiting.next() == (1, deque())
@@ -38,7 +38,7 @@ def test_a_call_does_not_join_a_group_that_has_begun() -> None:
 
 @given(st.lists(st.sampled_from(["", "a", "b"])), st.integers(1, 4), st.data())
 def test_every_call_leaves_once_whoever_is_quick(groups: list[str], lanes: int, data: st.DataObject) -> None:
-    waiting, left, at_work = Waiting(enumerate(groups)), list[int](), list[deque[int]]()
+    waiting, left, at_work = CallQueue(enumerate(groups)), list[int](), list[deque[int]]()
     while True:
         while len(at_work) < lanes and (taken := waiting.next()):
             left.append(taken[0])
