@@ -80,10 +80,11 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m studies.jockey --docs docs
 	$(BIN)/python -m studies.tetrisched --docs docs
 
-# As many cells, each of about a second; out/grid-demo keeps what is done.
+# As many cells of about a second, and as many of hundredths of a second; out/grid-demo keeps what is done.
 CELLS ?= 400
+TINY ?= 10000
 grid-demo: $(VENV)/.dev        ## a grid on a Dask cluster of this machine, whose parts are killed, beside --jobs 1
-	$(BIN)/python -m benchmarks.grid_demo --cells $(CELLS)
+	$(BIN)/python -m benchmarks.grid_demo --cells $(CELLS) --tiny $(TINY)
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls

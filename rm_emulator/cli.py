@@ -61,6 +61,10 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change one value, such as spec.workload.load=0.8."),
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option("--engine", metavar="dask://HOST:PORT", help="Run on a Dask cluster's workers, or on dask:local."),
+]
 Seeds = Annotated[str | None, typer.Option("--seeds", metavar="1..5", help="Seeds instead of the scenario's.")]
 Labels = Annotated[
     list[str] | None,
@@ -140,10 +144,7 @@ def run(
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes at once (default: one a core).")
     ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option("--engine", metavar="dask://HOST:PORT", help="Run on a Dask cluster's workers, or on dask:local."),
-    ] = None,
+    engine: Engine = None,
     plugin: Plugin = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another scenario.")] = False,
     no_replay: Annotated[
@@ -579,24 +580,27 @@ def train(
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes that play (default: one a core).")
     ] = None,
+    engine: Engine = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="The same in two minutes, to see that it works.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a policy; its network is DIR/best.safetensors (needs the extra `learn`), its trees are DIR/best.yaml."""
-    import os
-
+    from rm_emulator.experiments import engines, pool
     from rm_emulator.issues import InvalidInput
     from rm_emulator.learn import config as configs
 
-    read = configs.read(configs.find(config))
+    workers = None if engine is None else engines.engine_of(engine, jobs)
+    read, report = configs.read(configs.find(config)), _reporter(quiet=quiet)
     where = out or Path("out") / "train" / read.name
     if read.method == "distillation":
         from rm_emulator.learn import distil
 
         if resume:
             raise InvalidInput("--resume: trees are distilled in one go, there is nothing to go on with; leave it out")
-        run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, _reporter(quiet=quiet))
+        if workers is not None:
+            raise InvalidInput(f"--engine {engine}: trees are distilled in this process alone; leave it out")
+        run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, report)
         score = run_in.run()
         typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")
         return
@@ -606,8 +610,7 @@ def train(
     except ImportError as error:
         raise InvalidInput(f"{error.name} is not installed: pip install 'rm-emulator[learn]'") from None
     settings = training.smoke(read) if smoke else read
-    processes = jobs or len(os.sched_getaffinity(0))
-    run = training.Training(settings, where, jobs=processes, resume=resume, report=_reporter(quiet=quiet))
+    run = training.Training(settings, where, jobs=jobs or pool.cores(), engine=workers, resume=resume, report=report)
     try:
         state = run.run()
     except KeyboardInterrupt:

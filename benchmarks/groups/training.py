@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 @benchmark("training", "learned")
 def training(tiny: bool) -> Iterator[Row]:
     """Sampled episodes of 20 TPC-H jobs at once on 50 executors, and, where torch is there, learning from them."""
-    from rm_emulator.learn.rollouts import RolloutTask, RolloutWorker  # needs the extra learn
+    from rm_emulator.learn.rollouts import RolloutTask, RolloutWorker, playable  # needs the extra learn
 
     config = configs.read(configs.find("decima"))
-    weights, worker = model_store.weights_of("decima", "decima"), RolloutWorker(config.workloads[:1])
+    weights, worker = model_store.weights_of("decima", "decima"), RolloutWorker(playable(config.workloads[:1]))
     sequences, rollouts = (1, 2) if tiny else (config.sequences, config.rollouts)
     begun = time.process_time()
     player = pack(weights)

@@ -17,6 +17,7 @@ import hashlib
 import math
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ from rm_emulator.engine.config import Decentralised, EngineConfig
 from rm_emulator.engine.execution import Execution, ListedTimes, StageTimes
 from rm_emulator.engine.recording import MemoryRecording
 from rm_emulator.experiments.assembly import assemble, cluster_of, waves_of
+from rm_emulator.experiments.call import Call, CallPlace
 from rm_emulator.experiments.cell import Cell, complete, identity, inputs_of, run_cell
 from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times
 from rm_emulator.experiments.status import Progress, Status
@@ -50,6 +52,15 @@ def compute(cell: Cell, directory: Path, progress: Progress) -> None:
         run_baseline(cell, directory, progress)
     else:
         run_cell(cell, directory, progress)
+
+
+def call_of(cell: Cell) -> Call:
+    """The call that computes a cell into the folder of its place. Cells of a point and a seed share their workload."""
+    return Call(f"{cell.title} seed {cell.seed}", _compute_at, cell, group=f"{cell.point} {cell.seed}")
+
+
+def _compute_at(cell: Cell, place: CallPlace) -> None:
+    compute(replace(cell, moved=place.moved), place.directory, place.progress)
 
 
 def run_baseline(cell: Cell, directory: Path, progress: Progress) -> None:

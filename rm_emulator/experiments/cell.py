@@ -6,7 +6,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,10 +138,22 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
 def inputs_of(cell: Cell) -> tuple[Scenario, Built]:
     """The cell's scenario and its workload, after its plug-ins were imported."""
     load_plugins(cell.moved.get(file, file) for file in cell.plugins)
-    spec = cell.scenario["spec"]
-    workload = {key: cell.moved.get(value, value) if key in PATHS else value for key, value in spec["workload"].items()}
-    scenario = Scenario.model_validate({**cell.scenario, "spec": {**spec, "workload": workload}})
+    scenario = Scenario.model_validate(with_moved(cell.scenario, cell.moved))
     return scenario, workload_of(scenario, cell.seed)
+
+
+def paths_of(scenario: Mapping[str, Any], plugins: Iterable[str]) -> list[str]:
+    """The files and folders that runs of a scenario, as resolved, read: its plug-ins, and its workload's."""
+    workload = scenario["spec"]["workload"]
+    return [*plugins, *(workload[name] for name in PATHS if workload.get(name))]
+
+
+def with_moved(scenario: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
+    """The scenario with these paths as they are on this machine (see `Cell.moved`)."""
+    spec = scenario["spec"]
+    workload = {key: moved.get(value, value) if key in PATHS else value for key, value in spec["workload"].items()}
+    plugins = [moved.get(file, file) for file in spec.get("plugins", ())]
+    return {**scenario, "spec": {**spec, "workload": workload, "plugins": plugins}}
 
 
 def _replay(directory: Path, policy: str) -> None:

@@ -6,10 +6,10 @@ import asyncio
 import json
 import logging
 from collections.abc import Coroutine, Iterator
-from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class SchedulerAway(Exception):
@@ -33,22 +33,32 @@ def address_of(file: Path) -> str:
         raise OSError("it is not a file that a Dask scheduler wrote") from None
 
 
-def in_loop(main: Coroutine[Any, Any, None]) -> None:
-    """Run in a thread with an event loop of its own, since a notebook has a loop in its own thread."""
+class Beside(NamedTuple):
+    """A coroutine at work in a thread with an event loop of its own."""
+
+    loop: asyncio.AbstractEventLoop
+    ended: Future[None]
+
+
+@contextmanager
+def beside(main: Coroutine[Any, Any, None]) -> Iterator[Beside]:
+    """Run in a thread of its own, since a notebook's thread has a loop already. The end of the block cancels `main`."""
     loop = asyncio.new_event_loop()
     task = loop.create_task(main)
     with _quiet(), ThreadPoolExecutor(1) as thread:
         ended = thread.submit(loop.run_until_complete, task)
         try:
-            ended.result()
-        except KeyboardInterrupt:
-            loop.call_soon_threadsafe(task.cancel)
-            with suppress(CancelledError, asyncio.CancelledError):
-                ended.result()
-            raise
+            yield Beside(loop, ended)
         finally:
-            if ended.done():
-                loop.close()
+            loop.call_soon_threadsafe(task.cancel)
+            wait([ended])
+            loop.close()
+
+
+def in_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run to the end, likewise. Raises whatever `main` raises."""
+    with beside(main) as running:
+        running.ended.result()
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""What a Dask worker does for a run: each of its threads has a process for cells, and returns the cells' files.
+"""What a Dask worker does for a run: each of its threads has a process for calls, and returns results and their files.
 
-The worker itself loads neither engine nor plug-ins. It therefore answers its scheduler while a cell computes, serves
-runs with different plug-ins one after the other, and loses a cell's process without being lost itself. All files a
-cell reads are looked up by content: at the path of the run's own machine, then in the worker's store.
+The worker itself loads neither engine nor plug-ins. It therefore answers its scheduler while a call computes, serves
+runs with different plug-ins one after the other, and loses a call's process without being lost itself. All files a
+call reads are looked up by content: at the path of the run's own machine, then in the worker's store.
 """
 
 from __future__ import annotations
@@ -24,41 +24,48 @@ import msgspec
 from distributed import Worker, get_worker
 from distributed.core import Status as WorkerStatus
 
-from rm_emulator.experiments.process import CellProcess
+from rm_emulator.experiments.process import CallProcess
+from rm_emulator.experiments.status import Status
 from rm_emulator.files import sha256_of
 from rm_emulator.program import cause
 
 #: Topic of all events, of every run.
 TOPIC: Final = "rm-emulator"
-#: Between two reports of a cell's progress; and between two looks at whether the cell is still wanted.
+#: Between two reports of a call's progress; and between two looks at whether the call is still wanted.
 _EVERY_S: Final = 1.0
 #: States of a worker that has nobody left to report to.
 _ENDING: Final = (WorkerStatus.closing, WorkerStatus.closed, WorkerStatus.failed)
 
 
 class RunOrder(msgspec.Struct, frozen=True):
-    """What all cells of a run have in common."""
+    """What all calls of a run have in common."""
 
     id: str
     """Of events."""
     program: dict[str, str]
-    """As of `metadata.program`: what a cell's process has to be."""
+    """As of `metadata.program`: what a call's process has to be."""
     inputs: dict[str, str]
-    """The files and folders that cells read, by path on the run's own machine, with the hash of their contents."""
+    """The files and folders that calls read, by path on the run's own machine, with the hash of their contents."""
+    packages: list[str]
+    """Packages in `program` beyond the program's requirements."""
 
 
-class CellOutcome(msgspec.Struct, frozen=True):
-    """What became of a cell at a worker."""
+class CallOutcome(msgspec.Struct, frozen=True):
+    """What became of a call at a worker."""
 
-    kind: Literal["ready", "finished", "failed", "died", "lacks", "differs"]
+    kind: Literal["ready", "finished", "failed", "died", "lost", "lacks", "differs"]
     worker: str
     """Name of the machine, and address of the worker."""
     address: str = ""
+    result: bytes = b""
+    """finished: as packed by `call.compute`."""
     files: dict[str, bytes] = {}
-    """finished: the cell's files."""
+    """finished: the files of the call's folder."""
     why: str = ""
-    """failed, died: the cause in a sentence; differs: the differences."""
+    """failed, died (the process), lost (the worker): the cause in a sentence; differs: the differences."""
     traceback: str = ""
+    status: Status | None = None
+    """The last progress of a call that has ended."""
     lacks: list[str] = []
     """lacks: hashes of the inputs that are neither at their path nor in the store."""
 
@@ -74,17 +81,17 @@ def digest_of(path: Path) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-async def greet(order: RunOrder, dask_worker: Worker) -> CellOutcome:
-    """Start a process, and say whether the worker can compute the run's cells."""
+async def greet(order: RunOrder, dask_worker: Worker) -> CallOutcome:
+    """Start a process, and say whether the worker can compute the run's calls."""
     return await asyncio.to_thread(_greeting, order, dask_worker)
 
 
-def _greeting(order: RunOrder, worker: Worker) -> CellOutcome:
+def _greeting(order: RunOrder, worker: Worker) -> CallOutcome:
     found = _ready(order, worker)
-    if isinstance(found, CellOutcome):
+    if isinstance(found, CallOutcome):
         return found
     _put_back(found)
-    return CellOutcome("ready", _name(worker), worker.address)
+    return CallOutcome("ready", _name(worker), worker.address)
 
 
 async def store(contents: Mapping[str, Mapping[str, bytes]], dask_worker: Worker) -> None:
@@ -100,8 +107,8 @@ async def store(contents: Mapping[str, Mapping[str, bytes]], dask_worker: Worker
             whole.rename(place)
 
 
-def compute(order: RunOrder, index: int, cell: bytes) -> CellOutcome:
-    """Compute a cell. index: of the cell in events. cell: fields of `Cell` as MessagePack."""
+def compute(order: RunOrder, number: int, call: bytes) -> CallOutcome:
+    """Compute a packed call. number: of the call in events."""
     worker = get_worker()
     where, key = _name(worker), worker.get_current_task()
 
@@ -111,49 +118,50 @@ def compute(order: RunOrder, index: int, cell: bytes) -> CellOutcome:
 
     try:
         found = _ready(order, worker)
-        if isinstance(found, CellOutcome):
+        if isinstance(found, CallOutcome):
             return found
-        process, moved = found.process, found.moved
         with TemporaryDirectory(dir=worker.local_directory) as folder:
-            process.assign(index, ({**msgspec.msgpack.decode(cell), "moved": moved}, Path(folder)))
-            kind, *data = _outcome(process, lambda **event: _tell(worker, order, index, event), wanted)
-            if kind != "died":
+            found.process.assign(number, call, Path(folder), found.moved)
+            ended = _outcome(found.process, lambda **event: _tell(worker, order, number, event), wanted)
+            if ended.kind != "died":
                 _put_back(found)
-            if kind == "finished":
-                files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-                return CellOutcome("finished", where, worker.address, files)
-        return CellOutcome(kind, where, worker.address, why=data[0], traceback=data[1])
+            paths = Path(folder).iterdir() if ended.kind == "finished" else ()
+            files = {path.name: path.read_bytes() for path in paths}
+        return msgspec.structs.replace(ended, worker=where, address=worker.address, files=files)
     except OSError as error:
-        return CellOutcome(
+        return CallOutcome(
             "failed", where, worker.address, why=f"{cause(error)} on {where}", traceback=traceback.format_exc()
         )
 
 
-def _outcome(process: CellProcess, tell: Callable[..., None], wanted: Callable[[], bool]) -> tuple[Any, ...]:
-    """Wait for the end of a cell: finished, failed or died, with a sentence and a traceback."""
-    told = 0.0
+def _outcome(process: CallProcess, tell: Callable[..., None], wanted: Callable[[], bool]) -> CallOutcome:
+    """Wait for the end of a call. Nothing is told of the first second, since an end says as much."""
+    told, last = time.monotonic(), None
     while True:
         if process.pipe.poll(min(process.watch.left_s, _EVERY_S)):
             try:
                 kind, *data = process.pipe.recv()
             except (EOFError, OSError):
                 why = process.exit_cause()
-                return "died", why, f"{why}\n"
+                return CallOutcome("died", "", why=why, traceback=f"{why}\n", status=last)
             process.watch.heard()
-            if kind != "progress":
-                return kind, *data
+            if kind == "finished":
+                return CallOutcome("finished", "", result=data[0], status=last)
+            if kind == "failed":
+                return CallOutcome("failed", "", why=data[0], traceback=data[1], status=last)
+            last = data[0]
             if time.monotonic() - told >= _EVERY_S:
                 told = time.monotonic()
-                tell(status=msgspec.structs.astuple(data[0]))
+                tell(status=msgspec.structs.astuple(last))
         elif process.watch.is_due:
             tell(silent=[process.watch.reported(), process.where()])
         if not wanted():
             process.stop()
-            return "died", "nobody waits for the cell any more", ""
+            return CallOutcome("died", "", why="nobody waits for the call any more")
 
 
-def _tell(worker: Worker, order: RunOrder, index: int, event: Mapping[str, Any]) -> None:
-    worker.log_event(TOPIC, {"run": order.id, "index": index, **event})
+def _tell(worker: Worker, order: RunOrder, number: int, event: Mapping[str, Any]) -> None:
+    worker.log_event(TOPIC, {"run": order.id, "number": number, **event})
 
 
 # -- processes and inputs ----------------------------------------------------------------------------
@@ -163,16 +171,16 @@ class _Started(NamedTuple):
     """A process, what it was started for, and where the inputs lie that are not at their own paths."""
 
     key: str
-    process: CellProcess
+    process: CallProcess
     moved: dict[str, str]
 
 
-#: Processes without a cell.
+#: Processes without a call.
 _idle: list[_Started] = []
 _lock: Final = Lock()
 
 
-def _ready(order: RunOrder, worker: Worker) -> _Started | CellOutcome:
+def _ready(order: RunOrder, worker: Worker) -> _Started | CallOutcome:
     """An idle process of a run with the same program and inputs, else a new one; or why there is none."""
     key = msgspec.json.encode([order.program, order.inputs]).decode()
     with _lock:
@@ -189,9 +197,9 @@ def _ready(order: RunOrder, worker: Worker) -> _Started | CellOutcome:
         elif not Path(path).exists() or digest_of(Path(path)) != digest:
             lacks.append(digest)
     if lacks:
-        return CellOutcome("lacks", _name(worker), worker.address, lacks=lacks)
-    process, wanted = CellProcess(), order.program
-    found = _program(process)
+        return CallOutcome("lacks", _name(worker), worker.address, lacks=lacks)
+    process, wanted = CallProcess(), order.program
+    found = _program(process, order)
     differences = [
         f"{name} {found.get(name, 'is missing')} (here: {wanted.get(name, 'none')})"
         for name in sorted({*wanted, *found})
@@ -199,13 +207,13 @@ def _ready(order: RunOrder, worker: Worker) -> _Started | CellOutcome:
     ]
     if differences:
         process.stop()
-        return CellOutcome("differs", _name(worker), worker.address, why=", ".join(differences))
+        return CallOutcome("differs", _name(worker), worker.address, why=", ".join(differences))
     return _Started(key, process, moved)
 
 
-def _program(process: CellProcess) -> dict[str, str]:
+def _program(process: CallProcess, order: RunOrder) -> dict[str, str]:
     """What program a new process is."""
-    process.send(None)
+    process.send(order.packages)
     try:
         while (answer := process.pipe.recv())[0] != "program":
             process.is_ready = True

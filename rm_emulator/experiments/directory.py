@@ -3,6 +3,7 @@
 .rm-emulator.json           files written by a run apart from its cells: nothing else is ever replaced
 scenario.yaml               as resolved
 run.json                    data to repeat the run (`experiments.metadata`)
+workers.jsonl               places of cells that run.json lacks, while a run is at work or after it was killed
 runs/LABEL/SEED/            moved here when complete, with its key in cell.json
 points/N/                   of a sweep: the same for each point, with scenario.yaml, summary.json and report.html
 baselines/NAME/LABEL/SEED/  likewise, cells of baselines; baselines/ideal/SEED/ belongs to all labels
@@ -35,7 +36,8 @@ from rm_emulator.results.summary import point_folder
 
 _SCENARIO: Final = "scenario.yaml"
 _PARTIAL: Final = ".partial"
-_FILES: Final = (_SCENARIO, "run.json", "workload.json", "summary.json", "report.html")
+JOURNAL: Final = "workers.jsonl"
+_FILES: Final = (_SCENARIO, "run.json", JOURNAL, "workload.json", "summary.json", "report.html")
 _OF_A_POINT: Final = (_SCENARIO, "summary.json", "report.html")
 _CELLS: Final = ("runs", "baselines", "points")
 _FOLDERS: Final = (*_CELLS, "failed")

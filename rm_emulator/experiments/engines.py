@@ -1,15 +1,18 @@
-"""Who computes the cells of a grid: processes of this machine, or the workers of a Dask cluster (`--engine`)."""
+"""Who computes cells and rollouts: processes of this machine, or the workers of a Dask cluster (`--engine`)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rm_emulator.experiments import pool
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.issues import InvalidInput, Issue, show_value
+
+if TYPE_CHECKING:
+    from rm_emulator.experiments.dask_engine import DaskEngine
 
 _WAYS: Final = "expected dask://HOST:PORT of a Dask scheduler, dask:FILE.json that it wrote, or dask:local"
 _ADDRESS: Final = re.compile(r"(?:(tls|tcp|ws|wss)://|//)([^\s/]+:\d+)")
@@ -39,7 +42,7 @@ class Processes:
         pool.run_cells(cells, self._jobs, listener)
 
 
-def engine_of(text: str, jobs: int | None) -> CellEngine:
+def engine_of(text: str, jobs: int | None) -> DaskEngine:
     """The engine that a user names. jobs: workers of `dask:local`, by default one a core.
 
     Raises InvalidInput for other text, for `jobs` with workers of other machines, and without the extra `dask`.

@@ -9,6 +9,8 @@ python, packages       versions of the interpreter and of the program's requirem
 platform               the operating system and the machine
 plugins                the sha256 of each plug-in file
 workers                of cells computed on a cluster (`--engine`): where, by the cell's place in the run directory
+
+Places of cells stand in `workers.jsonl` first, a line `[PLACE, WORKER]` for each cell, and then move to `workers`.
 """
 
 from __future__ import annotations
@@ -20,15 +22,18 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rm_emulator.experiments.cell import Cell
-from rm_emulator.experiments.directory import read_json
+from rm_emulator.experiments.directory import JOURNAL, read_json
 from rm_emulator.files import write_file
 from rm_emulator.plugins import GROUP, hashes
 from rm_emulator.version import __version__
@@ -41,25 +46,39 @@ class RunRecord:
     """
 
     def __init__(self, path: Path, scenario: Mapping[str, Any], plugins: Sequence[str], done: Iterable[Cell]) -> None:
-        self._file = path / "run.json"
+        self._file, self._journal = path / "run.json", path / JOURNAL
         places = {cell.place.as_posix() for cell in done}
-        before = read_json(self._file).get("workers", {})
+        before = {**read_json(self._file).get("workers", {}), **_journal_of(self._journal)}
         self._workers = {place: worker for place, worker in before.items() if place in places}
         self._made = _of_run(scenario, plugins)
         self.write()
 
     def computed(self, cell: Cell, worker: str) -> None:
-        """Note who computed a cell. In the file at once, but with 1 % of all time at most spent on writing."""
-        self._workers[cell.place.as_posix()] = worker
+        """Note who computed a cell: at once in the journal, in run.json with 1 % of all time at most for writing."""
+        place = cell.place.as_posix()
+        self._workers[place] = worker
+        with self._journal.open("ab") as journal:
+            journal.write(json.dumps([place, worker]).encode() + b"\n")
         if time.monotonic() >= self._next:
             self.write()
 
     def write(self) -> None:
-        """Write the file."""
+        """Write run.json, after which the journal holds nothing more and is removed."""
         begun = time.monotonic()
         workers = {"workers": dict(sorted(self._workers.items()))} if self._workers else {}
         write_file(self._file, json.dumps({**self._made, **workers}, indent=1) + "\n")
+        self._journal.unlink(missing_ok=True)
         self._next = time.monotonic() + 100 * (time.monotonic() - begun)
+
+
+def _journal_of(path: Path) -> dict[str, str]:
+    """The places that a killed run left in its journal; a line may be torn."""
+    found = dict[str, str]()
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        with suppress(ValueError):
+            place, worker = msgspec.json.decode(line, type=tuple[str, str])
+            found[place] = worker
+    return found
 
 
 def _of_run(scenario: Mapping[str, Any], plugins: Sequence[str]) -> dict[str, Any]:
@@ -109,11 +128,22 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return ended.stdout.strip() if ended.returncode == 0 else None
 
 
-def program() -> dict[str, str]:
-    """What a cell's result may depend on besides its inputs, as far as a version tells: by name, for comparison."""
+def program(more: Iterable[str] = ()) -> dict[str, str]:
+    """What a call's result may depend on besides its inputs, as far as a version tells: by name, for comparison.
+
+    more: names of packages beyond the program's requirements; those that are not installed are left out.
+    """
     python = ".".join(platform.python_version_tuple()[:2])
+    found = dict(_installed(more))
     installed = {f"plug-in {point.name}": point.value for point in metadata.entry_points(group=GROUP)}
-    return {"rm-emulator": __version__, "sources": code_digest()[:12], "Python": python, **packages(), **installed}
+    own = {"rm-emulator": __version__, "sources": code_digest()[:12], "Python": python}
+    return {**own, **packages(), **found, **installed}
+
+
+def _installed(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        with suppress(metadata.PackageNotFoundError):
+            yield name, metadata.version(name)
 
 
 def packages() -> dict[str, str]:

@@ -11,9 +11,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
 
-from rm_emulator.experiments.baselines import compute
+from rm_emulator.experiments.baselines import call_of, compute
 from rm_emulator.experiments.cell import Cell
-from rm_emulator.experiments.process import CellProcess, Watch
+from rm_emulator.experiments.process import CallProcess, Watch
 from rm_emulator.experiments.status import Status
 from rm_emulator.program import cause
 
@@ -22,7 +22,7 @@ class CellListener(Protocol):
     """Listener to the progress and the end of cells, known by their index."""
 
     def progress(self, index: int, status: Status) -> None:
-        """Progress of the cell."""
+        """Progress of the cell; on a cluster without totals when the cell begins."""
 
     def silent(self, index: int, seconds: float, where: str) -> None:
         """Nothing was heard of the cell for so long. where: the line of Python at work there, '' if unknown."""
@@ -48,7 +48,7 @@ def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, listener: CellListe
             _run_here(index, cell, directory, listener)
         return
     waiting = list(enumerate(cells))[::-1]  # taken from the end
-    busy: dict[Connection, CellProcess] = {}
+    busy: dict[Connection, CallProcess] = {}
     try:
         for _ in range(min(jobs, len(cells))):
             _start(busy, waiting)
@@ -90,14 +90,19 @@ def _run_here(index: int, cell: Cell, directory: Path, listener: CellListener) -
         over.set()
 
 
-def _start(busy: dict[Connection, CellProcess], waiting: list[tuple[int, tuple[Cell, Path]]]) -> None:
-    worker = CellProcess()
+def _start(busy: dict[Connection, CallProcess], waiting: list[tuple[int, tuple[Cell, Path]]]) -> None:
+    worker = CallProcess()
     busy[worker.pipe] = worker
-    worker.assign(*waiting.pop())
+    _assign(worker, waiting)
+
+
+def _assign(worker: CallProcess, waiting: list[tuple[int, tuple[Cell, Path]]]) -> None:
+    index, (cell, directory) = waiting.pop()
+    worker.assign(index, call_of(cell).packed(), directory)
 
 
 def _receive(
-    busy: dict[Connection, CellProcess],
+    busy: dict[Connection, CallProcess],
     pipe: Connection,
     waiting: list[tuple[int, tuple[Cell, Path]]],
     listener: CellListener,
@@ -124,7 +129,7 @@ def _receive(
     else:
         listener.failed(worker.index, *data)
     if waiting:
-        worker.assign(*waiting.pop())
+        _assign(worker, waiting)
     else:
         del busy[pipe]
         worker.stop()

@@ -1,7 +1,7 @@
-"""The process that computes cells, one at a time: a fresh interpreter at the other end of a pipe (`worker`).
+"""The process that computes calls, one at a time: a fresh interpreter at the other end of a pipe (`worker`).
 
 Plain subprocesses rather than a `multiprocessing` pool: a script calling `rm_emulator.run` needs no `__main__` guard,
-Ctrl-C reaches the parent alone (the processes lead their own session), and a killed process takes only its own cell
+Ctrl-C reaches the parent alone (the processes lead their own session), and a killed process takes only its own call
 with it. Imports are light, because a Dask worker loads this module and not the engine.
 """
 
@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from multiprocessing import Pipe
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Final
 
 _GRACE_S: Final = 2.0
 #: Code of a policy that never returns looks like this; reported again after twice the time, and so on.
@@ -29,7 +31,7 @@ _FRAME: Final = re.compile(r'File "(.*)", line (\d+) in (\S+)\n')
 
 
 class Watch:
-    """How long nothing was heard of a cell."""
+    """How long nothing was heard of a call."""
 
     def __init__(self) -> None:
         self.heard()
@@ -55,8 +57,8 @@ class Watch:
         return passed
 
 
-class CellProcess:
-    """A subprocess and the index of its current cell."""
+class CallProcess:
+    """A subprocess and the index of its current call."""
 
     def __init__(self) -> None:
         self.pipe, theirs = Pipe()
@@ -78,10 +80,10 @@ class CellProcess:
         theirs.close()  # else the pipe would stay open here, and a worker's death would go unheard
         self.index = -1
 
-    def assign(self, index: int, work: tuple[Any, Path]) -> None:
-        """Have a cell computed. work: the cell and an empty directory for its files."""
+    def assign(self, index: int, call: bytes, directory: Path, moved: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Have a packed call computed. directory, moved: see `call.CallPlace`."""
         self.index = index
-        self.send(work)
+        self.send((call, directory, dict(moved)))
 
     def send(self, message: object) -> None:
         """Send what `worker.main` understands."""
@@ -119,7 +121,7 @@ class CellProcess:
             code = self._process.returncode
         end = f"signal {-code}" if code < 0 else f"exit code {code}"
         memory = " (signal 9 is often the kernel running out of memory)" if code == -9 else ""
-        return f"the worker process ended with {end} before the cell was done{memory}"
+        return f"the worker process ended with {end} before its work was done{memory}"
 
     def stop(self) -> None:
         """End the process, with force after a grace period."""

@@ -143,7 +143,7 @@ class Bars(Display):
         bar = self._each.get(cell)
         if bar is None:
             bar = self._each[cell] = self._bars.add_task(_name(cell).ljust(self._width), total=total, count="")
-        self._bars.update(bar, completed=done, count=f"{done:,}/{total:,} tasks")
+        self._bars.update(bar, completed=done, total=total, count=f"{done:,}/{total:,} tasks")
         self._move(cell, done / max(1, total))
 
     def finished(self, cell: Cell) -> None:

@@ -1,7 +1,7 @@
-"""The program of a `process.CellProcess`: reads from a pipe, computes a cell, answers with the outcome.
+"""The program of a `process.CallProcess`: reads from a pipe, computes a call, answers with the outcome.
 
-None                the program's own versions are asked for (`metadata.program`)
-(cell, directory)   a cell to compute; as fields of `Cell` where the sender has not loaded the class
+[package, ...]              the program's own versions are asked for, and those of more packages (`metadata.program`)
+(call, directory, moved)    a packed call, and the parts of its `CallPlace`
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ def main(descriptor: int, stack: int) -> None:
     """
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
     from rm_emulator.experiments import metadata
-    from rm_emulator.experiments.baselines import compute
-    from rm_emulator.experiments.cell import Cell
+    from rm_emulator.experiments.call import CallPlace, compute
     from rm_emulator.program import cause
 
     sys.stdout = sys.stderr  # what a plug-in prints; what C libraries print ends in the parent's choice, nowhere
@@ -41,18 +40,18 @@ def main(descriptor: int, stack: int) -> None:
             work = pipe.recv()
         except EOFError:
             return
-        if work is None:
-            pipe.send(("program", metadata.program()))
+        if isinstance(work, list):
+            pipe.send(("program", metadata.program(work)))
             continue
-        cell, directory = work
+        call, directory, moved = work
         try:
-            compute(cell if isinstance(cell, Cell) else Cell(**cell), directory, _Throttled(pipe))
+            result = compute(call, CallPlace(directory, moved, _Throttled(pipe)))
         except BrokenPipeError:
             return  # the parent is gone: nobody wants the result
         except (Exception, SystemExit) as error:
             pipe.send(("failed", cause(error), traceback.format_exc()))
         else:
-            pipe.send(("finished",))
+            pipe.send(("finished", result))
 
 
 class _Throttled:

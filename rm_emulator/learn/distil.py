@@ -20,7 +20,7 @@ from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.learn.agents import Ask, is_forced
 from rm_emulator.learn.cart import grow
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from rm_emulator.learn.rollouts import RolloutWorker
+from rm_emulator.learn.rollouts import RolloutWorker, playable
 from schedulers.core import keyed
 from schedulers.core.policy import ClusterView
 from schedulers.learned import model_store, tree_features
@@ -132,7 +132,7 @@ class Distillation:
         if (folder / BEST).exists():
             raise InvalidInput([Issue(str(folder), "holds trees already: name another --out")])
         self.config, self.folder, self._report = config, folder, report
-        self._worker = RolloutWorker(config.workloads)
+        self._worker = RolloutWorker(playable(config.workloads))
         self._weights = model_store.weights_of(config.distillation.teacher)
         self._dataset = TeacherDataset()
 

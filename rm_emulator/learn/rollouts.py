@@ -8,7 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -24,7 +24,9 @@ from rm_emulator.learn.agents import AGENTS, DECIMA, Decide, Decision
 from rm_emulator.learn.config import Sequences
 from rm_emulator.learn.episode import Episode, EpisodeSetting, stepped
 from rm_emulator.learn.returns import EpisodeTimes
+from rm_emulator.plugins import load_plugins
 from rm_emulator.scenario.load import load
+from rm_emulator.scenario.schema import Scenario
 from schedulers.core import keyed
 from schedulers.core.errors import UserError
 from schedulers.core.policy import ClusterView
@@ -63,13 +65,24 @@ class RolloutTask(msgspec.Struct, frozen=True):
     """Part of the decisions to return."""
 
 
-class RolloutWorker:
-    """Plays episodes of some workloads in this process. Raises InvalidInput for unusable scenarios."""
+def playable(workloads: Sequence[Sequences]) -> list[dict[str, Any]]:
+    """The scenarios of workloads, as resolved. Raises InvalidInput for unusable scenarios."""
+    found = []
+    for each in workloads:
+        loaded = load(each.scenario)
+        stepped(loaded)
+        found.append(at_point(loaded))
+    return found
 
-    def __init__(self, workloads: Sequence[Sequences], kind: str = DECIMA.kind) -> None:
+
+class RolloutWorker:
+    """Plays episodes of some workloads in this process. scenarios: as of `playable`."""
+
+    def __init__(self, scenarios: Sequence[Mapping[str, Any]], kind: str = DECIMA.kind) -> None:
         self._agent = AGENTS[kind]
-        loaded = [load(each.scenario) for each in workloads]
-        self._settings = [(stepped(each), at_point(each)["spec"]["policies"][0]) for each in loaded]
+        for each in scenarios:
+            load_plugins(each["spec"]["plugins"])
+        self._settings = [(Scenario.model_validate(each), each["spec"]["policies"][0]) for each in scenarios]
         self._weights = lru_cache(maxsize=1)(lambda data: unpack(data, "the weights in training"))
 
     def episode(self, workload: int, seed: int, limit_ms: int | None = None) -> Episode[Any, Any]:
@@ -103,15 +116,15 @@ class RolloutWorker:
 
 
 class RolloutPool:
-    """Plays episodes in separate processes; with one job in this process."""
+    """Plays episodes in separate processes; with one job in this process. scenarios: as of `playable`."""
 
-    def __init__(self, workloads: Sequence[Sequences], jobs: int, kind: str = DECIMA.kind) -> None:
-        self._local = RolloutWorker(workloads, kind) if jobs == 1 else None
+    def __init__(self, scenarios: Sequence[Mapping[str, Any]], jobs: int, kind: str = DECIMA.kind) -> None:
+        self._local = RolloutWorker(scenarios, kind) if jobs == 1 else None
         self._pool = None
         if jobs > 1:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(
-                jobs, context, initializer=_start_worker, initargs=(tuple(workloads), kind)
+                jobs, context, initializer=_start_worker, initargs=(tuple(scenarios), kind)
             )
 
     def begin(self, tasks: Sequence[RolloutTask]) -> Callable[[], list[Rollout]]:
@@ -155,13 +168,13 @@ def _results(futures: Iterable[Future[Rollout]]) -> list[Rollout]:
 _worker: list[RolloutWorker] = []
 
 
-def _start_worker(workloads: Sequence[Sequences], kind: str) -> None:
-    """In a new process: read the scenarios; end with the parent, even if the parent is killed."""
+def _start_worker(scenarios: Sequence[Mapping[str, Any]], kind: str) -> None:
+    """In a new process: validate the scenarios; end with the parent, even if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears the signal and ends this process
     parent = multiprocessing.parent_process()
     assert parent is not None
     Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
-    _worker[:] = [RolloutWorker(workloads, kind)]
+    _worker[:] = [RolloutWorker(scenarios, kind)]
 
 
 def _end_after(sentinel: int) -> None:

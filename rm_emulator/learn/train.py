@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -20,7 +20,8 @@ from rm_emulator.learn.agents import Decision, agent_of
 from rm_emulator.learn.checkpoints import State
 from rm_emulator.learn.cloning import clone
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from rm_emulator.learn.rollouts import Rollout, RolloutPool, RolloutTask, RolloutWorker
+from rm_emulator.learn.remote import RemoteRollouts
+from rm_emulator.learn.rollouts import Rollout, RolloutPool, RolloutTask, playable
 from rm_emulator.learn.samples import (
     SequenceRollouts,
     critic_inputs_of,
@@ -32,6 +33,9 @@ from rm_emulator.learn.samples import (
 from schedulers.core import keyed
 from schedulers.learned import model_store
 from schedulers.learned.weights import Weights, initial, pack, unpack
+
+if TYPE_CHECKING:
+    from rm_emulator.experiments.dask_engine import DaskEngine
 
 CURVE: Final = "curve.jsonl"
 BEST: Final = "best.safetensors"
@@ -63,10 +67,20 @@ def mixed(old: Weights, new: Weights, part: float) -> Weights:
 
 
 class Training:
-    """One run in a folder. report: called with lines of progress."""
+    """One run in a folder.
+
+    jobs: processes that play. engine: workers of a cluster, which play instead. report: called with lines of progress.
+    """
 
     def __init__(
-        self, config: Config, folder: Path, *, jobs: int = 1, resume: bool = False, report: Report = print
+        self,
+        config: Config,
+        folder: Path,
+        *,
+        jobs: int = 1,
+        engine: DaskEngine | None = None,
+        resume: bool = False,
+        report: Report = print,
     ) -> None:
         self.config, self.folder, self._report = config, folder, report
         self.agent = agent = agent_of(config.network)
@@ -74,7 +88,10 @@ class Training:
             known = ", ".join(agent.rules)
             raise InvalidInput(f"cloning.teacher: {agent.kind} cannot learn from '{config.cloning.teacher}' ({known})")
         digest = sha256(msgspec.json.encode(config)).hexdigest()
-        RolloutWorker(config.workloads, agent.kind)  # refuses unusable scenarios before anything is written
+        # Unusable scenarios and workers of another program are refused before anything is written.
+        scenarios, remote = playable(config.workloads), None
+        if engine is not None:
+            remote = RemoteRollouts(engine, scenarios, agent.kind, name=config.name, note=report)
         if resume:
             self.state = checkpoints.load(folder)
             if self.state.config != digest:
@@ -88,8 +105,7 @@ class Training:
             write_file(folder / "config.json", msgspec.json.format(msgspec.json.encode(config), indent=1) + b"\n")
             self.state = State(config=digest)
         torch.set_num_threads(1)
-        self.jobs = jobs
-        self._pool = RolloutPool(config.workloads, jobs, agent.kind)
+        self._pool = remote or RolloutPool(scenarios, jobs, agent.kind)
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=self.state.iteration)
         self._begun = time.monotonic()
         self._first = self.state.iteration
@@ -98,7 +114,7 @@ class Training:
     # -- the run --------------------------------------------------------------------------------
 
     def run(self) -> State:
-        """To the last iteration. Raises Diverged, WorkerDied and OSError; the last checkpoint is kept."""
+        """To the last iteration. Raises Diverged, WorkerDied, CallFailed and OSError; the last checkpoint is kept."""
         try:
             if not self.state.weights:
                 self._start()

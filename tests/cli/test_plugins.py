@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rm_emulator import plugins
 from rm_emulator.experiments import grid
 from rm_emulator.issues import InvalidInput
 from rm_emulator.plugins import load_plugins
@@ -81,6 +82,7 @@ def test_an_installed_plugin_that_is_broken_is_named(monkeypatch: pytest.MonkeyP
 
     point = EntryPoint("theirs", "no_such_module:x", "rm_emulator.plugins")
     monkeypatch.setattr("rm_emulator.plugins.entry_points", lambda group: [point])
+    plugins._load_installed.cache_clear()
     with pytest.raises(InvalidInput, match=r"plug-in theirs \(no_such_module:x\): ModuleNotFoundError"):
         load_plugins()
 

@@ -18,13 +18,16 @@ import pytest
 import rm_emulator
 from rm_emulator.experiments import engines, grid
 from rm_emulator.issues import InvalidInput
+from rm_emulator.learn.config import Sequences
+from rm_emulator.learn.remote import RemoteRollouts
+from rm_emulator.learn.rollouts import RolloutTask, RolloutWorker, playable
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results.figures import MACHINE_FIGURES
 from rm_emulator.scenario.load import Loaded
 
 pytest.importorskip("distributed")
 from benchmarks.dask_cluster import DaskCluster
-from rm_emulator.experiments import dask_engine
+from rm_emulator.experiments import dask_calls, dask_engine
 from rm_emulator.experiments.dask_worker import digest_of
 from tests.pages import ROOT, blocks
 
@@ -143,7 +146,7 @@ def test_tls_without_certificates_is_said(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_nothing_of_dask_is_imported_unless_asked_for() -> None:
     code = (
-        "import sys, rm_emulator.cli, rm_emulator.api, rm_emulator.experiments.api;"
+        "import sys, rm_emulator.cli, rm_emulator.api, rm_emulator.experiments.api, rm_emulator.learn.remote;"
         "print([name for name in sys.modules if name.partition('.')[0] in ('dask', 'distributed', 'tornado')])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
@@ -196,6 +199,15 @@ def test_run_json_says_where_each_cell_was_computed_after_a_second_run_too(
 
 
 @pytest.mark.slow
+def test_the_cells_of_a_seed_are_computed_at_one_worker(tiny: Tiny, tmp_path: Path, cluster: DaskCluster) -> None:
+    grid.run(tiny("spec.seeds=1..8"), tmp_path / "out", engine=cluster.engine)
+    workers = json.loads((tmp_path / "out/run.json").read_text())["workers"]
+    places = {(cell.rpartition("/")[2], where) for cell, where in workers.items()}
+    assert len(workers) == 16
+    assert 8 <= len(places) <= 9  # the last seed may be shared
+
+
+@pytest.mark.slow
 def test_plug_ins_and_traces_reach_workers_that_do_not_have_them(
     tmp_path: Path, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +218,7 @@ def test_plug_ins_and_traces_reach_workers_that_do_not_have_them(
     (scenario, *_) = examples.copy("my-trace", here)
     plugins = plugin(here, "carried", "pass")
     loaded = load(scenario, overrides=["spec.policies=[{kind: carried}]", "spec.baseline=carried", "spec.seeds=[1]"])
-    greet, contents = dask_engine.greet, dask_engine._contents
+    greet, contents = dask_engine.greet, dask_calls._contents
 
     async def greets_workers_of_another_machine(*arguments: Any) -> None:
         here.rename(elsewhere)
@@ -216,7 +228,7 @@ def test_plug_ins_and_traces_reach_workers_that_do_not_have_them(
             elsewhere.rename(here)
 
     monkeypatch.setattr(dask_engine, "greet", greets_workers_of_another_machine)
-    monkeypatch.setattr(dask_engine, "_contents", lambda path: contents(elsewhere / path.relative_to(here)))
+    monkeypatch.setattr(dask_calls, "_contents", lambda path: contents(elsewhere / path.relative_to(here)))
     grid.run(loaded, tmp_path / "dask", engine=cluster.engine, plugins=plugins)
     kept = list(cluster.folder.glob("worker-*/dask-scratch-space/*/rm-emulator-inputs/*/*"))
     assert {file.name for file in kept if file.is_file()} == {"carried.py", "my-trace.csv"}
@@ -241,8 +253,8 @@ def test_the_hash_of_an_input_has_its_name_and_all_that_is_in_it(tmp_path: Path)
 def test_workers_of_another_program_are_named_with_the_difference(
     tiny: Tiny, tmp_path: Path, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = dask_engine.metadata.program()
-    monkeypatch.setattr(dask_engine.metadata, "program", lambda: {**here, "numpy": "1.0"})
+    here = dask_calls.metadata.program()
+    monkeypatch.setattr(dask_calls.metadata, "program", lambda more=(): {**here, "numpy": "1.0"})
     says = rf"worker \S+ tcp://127\.0\.0\.1:\d+ runs another program: numpy {here['numpy']} \(here: 1\.0\)"
     with pytest.raises(InvalidInput, match=says):
         grid.run(tiny(), tmp_path / "out", engine=cluster.engine)
@@ -267,8 +279,20 @@ def test_a_cell_over_which_its_process_dies_fails_after_three_attempts(
     loaded = tiny("spec.policies[0]={kind: exits}", "spec.seeds=[1]")
     done = grid.run(loaded, tmp_path / "out", engine=cluster.engine, plugins=plugins)
     (failure,) = done.failures
-    assert failure.why.startswith("the worker process ended with exit code 9 before the cell was done (attempts: ")
-    assert len(failure.why.partition("attempts:")[2].split(",")) == dask_engine.ATTEMPTS
+    assert failure.why.startswith("the worker process ended with exit code 9 before its work was done (attempts: ")
+    assert len(failure.why.partition("attempts:")[2].split(",")) == dask_calls.ATTEMPTS
+
+
+@pytest.mark.slow
+def test_a_cell_over_which_its_process_dies_once_is_computed_again(
+    tiny: Tiny, tmp_path: Path, cluster: DaskCluster
+) -> None:
+    first = f"Path({str(tmp_path)!r}, 'first')"
+    plugins = plugin(tmp_path, "dies", f"{first}.exists() or ({first}.touch(), os._exit(9))")
+    loaded = tiny("spec.policies[0]={kind: dies}", "spec.seeds=[1]")
+    done = grid.run(loaded, tmp_path / "out", engine=cluster.engine, plugins=plugins)
+    assert (tmp_path / "first").exists()
+    assert (done.failures, done.computed) == ((), 2)
 
 
 @pytest.mark.slow
@@ -280,7 +304,7 @@ def test_a_cell_over_which_workers_die_fails_and_names_the_last(
     loaded = tiny("spec.policies[0]={kind: kills}", "spec.seeds=[1]")
     done = grid.run(loaded, tmp_path / "out", engine=cluster.engine, plugins=plugins)
     (failure,) = done.failures
-    assert re.search(r"2 workers died while they computed the cell, the last was tcp://127\.0\.0\.1:\d+$", failure.why)
+    assert re.search(r"2 workers died while they computed the call, the last was tcp://127\.0\.0\.1:\d+$", failure.why)
     assert (tmp_path / "out/runs/fair/1/cell.json").exists()
 
 
@@ -315,6 +339,44 @@ def test_the_cells_of_a_client_that_is_killed_end(tiny: Tiny, tmp_path: Path, cl
     assert [process for process in processes if process.exists()] == []
 
 
+# -- calls of other kinds ----------------------------------------------------------------------------
+
+
+def rollouts(engine: str, tiny: Tiny) -> tuple[RemoteRollouts, list[RolloutTask], list[list[float]]]:
+    """Rollouts on a cluster, tasks for them, and the ends of jobs that are to come of the tasks."""
+    scenarios = playable([Sequences(scenario=str(tiny().file))])
+    made = RemoteRollouts(engines.engine_of(engine, None), scenarios, "decima", name="tiny", note=print)
+    tasks, here = [RolloutTask(0, seed, seed, "random") for seed in range(12)], RolloutWorker(scenarios)
+    return made, tasks, [here.play(task).outcome.ends.tolist() for task in tasks]
+
+
+@pytest.mark.slow
+def test_rollouts_of_a_killed_worker_and_of_a_killed_scheduler_are_played_again(
+    tiny: Tiny, cluster: DaskCluster
+) -> None:
+    made, tasks, wanted = rollouts(cluster.engine, tiny)
+    try:
+        for part in ("worker-0", "scheduler"):
+            results = made.begin(tasks)
+            cluster.kill(part)
+            assert [each.outcome.ends.tolist() for each in results()] == wanted
+        cluster.kill("scheduler")  # while nothing is at work
+        assert [each.outcome.ends.tolist() for each in made.play(tasks)] == wanted
+    finally:
+        made.close()
+
+
+@pytest.mark.slow
+def test_workers_of_another_program_play_nothing(
+    tiny: Tiny, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = dask_calls.metadata.program
+    here = program(["greenlet"])
+    monkeypatch.setattr(dask_calls.metadata, "program", lambda more: {**program(more), "greenlet": "1.0"})
+    with pytest.raises(InvalidInput, match=rf"runs another program: greenlet {here['greenlet']} \(here: 1\.0\)"):
+        rollouts(cluster.engine, tiny)
+
+
 # -- the demo, and the recipes of docs/operate/many-machines.md --------------------------------------
 
 PAGE = "docs/operate/many-machines.md"
@@ -328,13 +390,15 @@ def test_a_grid_ends_like_on_one_machine_though_worker_scheduler_and_client_are_
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.findall(r"^(\S+) killed", done.stdout, re.MULTILINE) == ["worker-0", "scheduler", "client"]
-    killed, apart = map(
-        int, re.findall(r"summary byte-identical; places in run\.json: (\d+)$", done.stdout, re.MULTILINE)
-    )
-    # A killed command may take the places along that it has not written yet.
-    assert (0 < killed <= 12, apart) == (True, 12)
-    assert same(tmp_path / "one", tmp_path / "killed")
-    assert "Traceback" not in (tmp_path / "killed.log").read_text()
+    rows = [line.split() for line in done.stdout.splitlines() if line.lstrip().startswith(("killed ", "apart "))]
+    assert [(row[0], row[1], *row[-2:]) for row in rows] == [
+        ("killed", "12", "identical", "12"),
+        ("apart", "12", "identical", "12"),
+    ]
+    out = tmp_path / "12x10-2"
+    assert same(out / "one", out / "killed")
+    assert same(out / "one", out / "apart")
+    assert "Traceback" not in (out / "killed.log").read_text()
 
 
 @pytest.mark.nightly

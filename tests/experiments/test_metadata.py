@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
 import subprocess
 import sys
@@ -78,3 +79,29 @@ def test_plug_ins_are_told_by_their_content(tiny: Tiny, tmp_path: Path) -> None:
     wanted = {str(tmp_path / "mine.py"): hashlib.sha256((tmp_path / "mine.py").read_bytes()).hexdigest()}
     assert said(tmp_path / "out")["plugins"] == wanted
     assert json.loads((tmp_path / "out/runs/told/1/cell.json").read_text())["plugins"] == wanted
+
+
+def test_no_place_is_lost_with_a_run_that_is_killed(tiny: Tiny, tmp_path: Path) -> None:
+    first, second, third, fourth = grid.cells(tiny())
+    record = metadata.RunRecord(tmp_path, {"spec": {"seeds": [1]}}, (), ())
+    journal, left = tmp_path / "workers.jsonl", []
+    for cell, due in ((first, 0.0), (second, math.inf), (third, math.inf)):
+        record._next = due  # of the next time that run.json is written
+        record.computed(cell, f"worker of {cell.label} {cell.seed}")
+        left.append(journal.exists())
+    assert left == [False, True, True]
+    with journal.open("ab") as torn:
+        torn.write(b'["runs/fair/2", "wor')
+    metadata.RunRecord(tmp_path, {"spec": {"seeds": [1]}}, (), (first, second, third, fourth))
+    assert said(tmp_path)["workers"] == {
+        str(cell.place): f"worker of {cell.label} {cell.seed}"
+        for cell in sorted((first, second, third), key=lambda cell: str(cell.place))
+    }
+    assert not journal.exists()
+
+
+def test_the_place_of_a_cell_that_is_not_there_is_forgotten(tiny: Tiny, tmp_path: Path) -> None:
+    first, second, *_ = grid.cells(tiny())
+    (tmp_path / "workers.jsonl").write_text(json.dumps([str(first.place), "a"]) + "\n" + json.dumps(["b", 1]) + "\n")
+    metadata.RunRecord(tmp_path, {"spec": {"seeds": [1]}}, (), (second,))
+    assert "workers" not in said(tmp_path)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rm_emulator.learn.config import read
-from rm_emulator.learn.rollouts import RolloutPool, RolloutTask, RolloutWorker, WorkerDied
+from rm_emulator.learn.rollouts import RolloutPool, RolloutTask, RolloutWorker, WorkerDied, playable
 from schedulers.learned.weights import ARCHITECTURES, initial, pack
 
 WEIGHTS = pack(initial(ARCHITECTURES["released"], np.random.default_rng(1)))
@@ -16,7 +16,7 @@ WEIGHTS = pack(initial(ARCHITECTURES["released"], np.random.default_rng(1)))
 
 @pytest.fixture
 def worker(config: Path) -> RolloutWorker:
-    return RolloutWorker(read(config).workloads)
+    return RolloutWorker(playable(read(config).workloads))
 
 
 def test_an_episode_is_a_function_of_its_task(worker: RolloutWorker) -> None:
@@ -53,14 +53,14 @@ def test_processes_play_what_one_plays(config: Path) -> None:
     tasks = [RolloutTask(0, seed, seed, WEIGHTS, keep_fraction=1.0) for seed in range(3)]
     ends = []
     for jobs in (1, 2):
-        pool = RolloutPool(read(config).workloads, jobs)
+        pool = RolloutPool(playable(read(config).workloads), jobs)
         ends.append([episode.outcome.ends.tolist() for episode in pool.play(tasks)])
         pool.close()
     assert ends[0] == ends[1]
 
 
 def test_a_process_that_is_gone_is_said_in_one_line(config: Path) -> None:
-    pool = RolloutPool(read(config).workloads, 2)
+    pool = RolloutPool(playable(read(config).workloads), 2)
     # As many tasks as make both processes: Python may hang where a pool breaks while it starts one more.
     pool.play([RolloutTask(0, seed, 1, "fair") for seed in range(4)])
     assert pool._pool is not None
