@@ -18,6 +18,7 @@ from rm_emulator.workload.model import PerTask, WorkloadJob
 from rm_emulator.workload.waves import Wave
 from schedulers.core import keyed
 from schedulers.core.live import RUNNING
+from schedulers.core.model import Job
 from schedulers.core.state import ClusterState
 from schedulers.kit.beliefs import Belief, spread
 from schedulers.kit.history import log_variance
@@ -47,7 +48,7 @@ class StageBelief(NamedTuple):
         """(mean of ln run time, its standard deviation) at this quantile."""
         point, noise = divmod(int(np.searchsorted(self.cumulated, chance)), len(self.noises))
         variance = float(self.noises[noise])
-        return float(self.grid[min(point, _GRID - 1)]) - variance / 2, math.sqrt(variance)
+        return float(self.grid[min(point, len(self.grid) - 1)]) - variance / 2, math.sqrt(variance)
 
 
 def stage_belief(
@@ -163,14 +164,18 @@ class Moment:
                 made.append(DrawnTimes(seeds, self.stages[row], draw.laws[row], draw.running.get(row, {})))
         return made
 
+    def beliefs(self, job: Job) -> list[StageBelief]:
+        """The belief about each stage of a job that arrives now."""
+        return [stage_belief(self._listener, prior) for prior in self._listener.prior(job, self.now)]
+
     def arriving(self, source: WorkloadJob, number: int) -> WorkloadJob:
         """A job to come with its run times in a draw, which are the same whatever its demands are."""
         job = source.job
         random = keyed.generator(self._seed, "simulate", number, job.id, "new")
         shared, made = random.standard_normal(), list[PerTask]()
-        for stage, prior in zip(job.stages, self._listener.prior(job, self.now), strict=True):
+        for stage, belief in zip(job.stages, self.beliefs(job), strict=True):
             chance = ndtr(math.sqrt(_SHARED) * shared + math.sqrt(1 - _SHARED) * random.standard_normal())
-            middle, deviation = stage_belief(self._listener, prior).at(float(chance))
+            middle, deviation = belief.at(float(chance))
             made.append(PerTask(tuple(_whole(random.normal(middle, deviation, stage.tasks)))))
         return msgspec.structs.replace(source, runtimes=tuple(made))
 
