@@ -65,7 +65,7 @@ def scenarios(data: Path, seeds: list[int]) -> dict[str, dict[str, Any]]:
             "when-nasa",
             seeds,
             cluster={"nodes": [{"count": 128, "capacity": {"cpu": 1, "memory": "1Gi"}}], "profile": "events"},
-            workload=_trace("swf", log, jobs=1500, load=0.9),
+            workload=_trace("swf", log, jobs=1000, load=0.6),
             policies={"fifo": {"kind": "fifo"}},
         )
     return found

@@ -16,7 +16,7 @@ from rm_emulator.workload.model import Drawn, WorkloadJob
 from schedulers.core import keyed
 
 #: How many windows of arrivals are laid one after the other: a play that lasts longer sees no further arrivals.
-_WINDOWS: Final = 8
+_WINDOWS: Final = 4
 replace = msgspec.structs.replace
 
 
