@@ -15,17 +15,21 @@ from typing import TYPE_CHECKING
 
 from rm_emulator.version import __version__
 
-__all__ = ["__version__", "compare", "explain", "load", "run"]
+__all__ = ["__version__", "compare", "explain", "load", "run", "simulate"]
 
 if TYPE_CHECKING:
     from rm_emulator.experiments.api import compare, explain, load, run
+    from rm_emulator.forecasts.api import simulate
 else:
 
     def __getattr__(name):
         """A function of `experiments.api`, imported on first use because its imports take a second (PEP 562)."""
         if name not in __all__:
             raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-        from rm_emulator.experiments import api
+        if name == "simulate":
+            from rm_emulator.forecasts import api
+        else:
+            from rm_emulator.experiments import api
 
         return globals().setdefault(name, getattr(api, name))
 

@@ -17,6 +17,24 @@ import typer
 
 from rm_emulator import completion
 from rm_emulator.arguments import CheckedGroup, CheckedTyper
+from rm_emulator.options import (
+    Engine,
+    Format,
+    Json,
+    Label,
+    Labels,
+    Name,
+    NodeShape,
+    Option,
+    Plugin,
+    Quiet,
+    ScenarioFile,
+    Seed,
+    Seeds,
+    Set,
+    SkipBadRows,
+    Wait,
+)
 from rm_emulator.program import as_json, end, prints_apart
 
 if TYPE_CHECKING:
@@ -38,71 +56,6 @@ traces_app = CheckedTyper(
     invoke_without_command=True,
     rich_markup_mode=None,
 )
-
-
-def _loaded(files: list[Path] | None) -> list[str]:
-    """Load plug-ins while the command line is read, before any name is looked up."""
-    from rm_emulator.plugins import load_plugins
-
-    return load_plugins(files or ())
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
-Plugin = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--plugin",
-        metavar="FILE.py",
-        callback=_loaded,
-        help="Python file that registers policies, predictors, placers, profiles, formats or charts.",
-    ),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change one value, such as spec.workload.load=0.8."),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option("--engine", metavar="dask://HOST:PORT", help="Run on a Dask cluster's workers, or on dask:local."),
-]
-Seeds = Annotated[str | None, typer.Option("--seeds", metavar="1..5", help="Seeds instead of the scenario's.")]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option("--label", metavar="L", help="Label of a policy in the run.", autocompletion=completion.labels),
-]
-Label = Annotated[
-    str | None,
-    typer.Option(
-        "--label", metavar="L", help="Label of the run (default: the first).", autocompletion=completion.labels
-    ),
-]
-Seed = Annotated[int | None, typer.Option("--seed", metavar="S", help="Seed of the run (default: the first).")]
-Option = Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A setting of the format.")]
-NodeShape = Annotated[
-    str | None,
-    typer.Option("--node", metavar="cpu=32,memory=128Gi", help="Resources of a node (default: by the largest demand)."),
-]
-Format = Annotated[
-    str | None, typer.Option("--format", metavar="FORMAT", help="Of a trace (default: seen from its first bytes).")
-]
-Wait = Annotated[
-    str | None, typer.Option("--wait", metavar="TIME", help="90 % of the jobs should wait no longer (default: 10m).")
-]
-SkipBadRows = Annotated[
-    bool, typer.Option("--skip-bad-rows", help="Leave out, count and name rows that cannot be read.")
-]
-ScenarioFile = Annotated[
-    str,
-    typer.Argument(
-        metavar="SCENARIO.yaml",
-        help="A scenario file, a packaged example's name, or - for standard input.",
-        autocompletion=completion.scenarios,
-    ),
-]
-Name = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.registered)
-]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no notes: say only what is wrong.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -529,6 +482,52 @@ def explain(
     try:
         code = explanation.main(
             target, job, task, label, seed, advise=advise, plugins=plugin or (), json=json, quiet=quiet
+        )
+    except KeyboardInterrupt:
+        _report("interrupted: nothing was written")
+        raise typer.Exit(130) from None
+    raise typer.Exit(code)
+
+
+@app.command()
+def simulate(
+    source: Annotated[
+        str, typer.Option("--from", metavar="RUN_DIR@TIME", help="A cell of a run at a moment, such as out/demo@2h.")
+    ],
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", metavar="JOB.yaml", help="Ask about this DagJob, Job or Pod.")
+    ] = None,
+    label: Label = None,
+    seed: Seed = None,
+    draws: Annotated[
+        int, typer.Option("--draws", metavar="N", min=1, max=10_000, help="Plays with run times drawn anew.")
+    ] = 50,
+    arrivals: Annotated[
+        str | None,
+        typer.Option("--arrivals", metavar="TIME", help="Jobs go on to arrive as in the last TIME (default: none)."),
+    ] = None,
+    earlier: Annotated[
+        int, typer.Option("--earlier", metavar="N", min=0, max=100, help="Earlier moments that judge such answers.")
+    ] = 3,
+    no_tries: Annotated[
+        bool, typer.Option("--no-tries", help="Do not try what would let the job of -f end sooner.")
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    plugin: Plugin = None,
+) -> None:
+    """When will waiting jobs run, and a job of yours: whom does it delay, what would start it sooner?"""
+    from rm_emulator.forecasts import command
+
+    try:
+        code = command.main(
+            source,
+            command.question(file, draws, arrivals, earlier, tries=not no_tries),
+            label=label,
+            seed=seed,
+            plugins=plugin or (),
+            json=json,
+            quiet=quiet,
         )
     except KeyboardInterrupt:
         _report("interrupted: nothing was written")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rm_emulator.engine import containers
 from rm_emulator.engine.calendar import ARRIVE
@@ -10,7 +11,7 @@ from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Master
 from rm_emulator.engine.execution import Execution, node_means
 from rm_emulator.engine.profile import Engine
-from rm_emulator.workload.model import Workload
+from rm_emulator.workload.model import Workload, WorkloadJob
 from schedulers.core.events import Estimated, Event, HistoryPrimed, JobSubmitted, LinksSet, NodeAdded, QueueChanged
 
 
@@ -30,10 +31,24 @@ class Arrivals:
         """Whether jobs are still to come."""
         return self.count < len(self._jobs)
 
+    @property
+    def arrived(self) -> Sequence[WorkloadJob]:
+        """The jobs so far, in order of arrival."""
+        return self._jobs[: self.count]
+
     def expect(self) -> None:
         """Enter the next arrival alone, so that a long workload costs no memory on the calendar."""
         if self.are_left:
             self._engine.calendar.at(self._jobs[self.count].submit_ms, ARRIVE, self.count, self._arrive, self.count)
+
+    def is_arrival(self, callback: Any) -> bool:
+        """Whether an entry of the calendar with this callback is an arrival."""
+        return bool(callback == self._arrive)
+
+    def replace(self, jobs: Sequence[WorkloadJob]) -> None:
+        """Let these jobs come in place of all that have not arrived; no arrival is on the calendar."""
+        self._jobs = (*self._jobs[: self.count], *jobs)
+        self.expect()
 
     def _arrive(self, number: int) -> None:
         self.count = number + 1

@@ -10,7 +10,7 @@ SimPy's private names are used here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, Final, cast
 
 import numpy as np
@@ -76,6 +76,19 @@ class Calendar:
         # Environment.schedule without an event, its call and its sum of now and delay: the engine's hottest line.
         heappush(self._queue, (when, priority, next(self._number), callback, value))
 
+    def exchange(self, when: Callable[[int, Callable[[Any], object], Any], int | None]) -> None:
+        """Enter each entry anew, at the time that `when(time, callback, value)` gives; None drops the entry."""
+        # SimPy leaves the event that ended `advance` in its queue, where the event does nothing more.
+        entries = [entry for entry in self._queue if len(entry) == _ENTRY]
+        kept = [
+            (at, priority, number, callback, value)
+            for time, priority, number, callback, value in entries
+            if (at := when(time, callback, value)) is not None
+        ]
+        # In place, because SimPy holds this very list.
+        self._queue[:] = kept
+        heapify(self._queue)
+
     def stop(self) -> None:
         """Drop all entries."""
         self._queue.clear()
@@ -83,3 +96,8 @@ class Calendar:
     def run(self, until: int | None = None) -> None:
         """Call entry after entry, to the last entry or up to time `until` (ms)."""
         self._env.run(until)
+
+    def advance(self, at: int) -> None:
+        """Call all entries before time `at` (ms, after now); then the time is `at`, and more may be entered."""
+        self._env.run(at)
+        self.now = at

@@ -48,8 +48,8 @@ class Simulation:
     After `run`: `end_ms`, `finished_tasks`, `decision_ns` (a sample of wall times of rounds), `facts` (handled),
     `locality`.
 
-    For profiles and features: live `jobs` and `containers`; `actions`, the method for each class of decisions;
-    `enter_end`, the entry of a task's end on the calendar.
+    For profiles and features: live `jobs` and `containers`; `arrivals`, the jobs to come; `actions`, the method for
+    each class of decisions; `enter_end`, the entry of a task's end on the calendar.
     """
 
     # Profiles from outside the tree call the engine by these names.
@@ -72,8 +72,8 @@ class Simulation:
         config = settled(config, workload)
         self.config, self.workload, self.seed = config, workload, seed
         self.control = control if isinstance(control, Control) else OneScheduler(control)
-        self.record = record if record is not None else Recording()
-        self._record_task, self._core_containers = self.record.task, self.control.containers
+        self.listen(record if record is not None else Recording())
+        self._core_containers = self.control.containers
         self._progress = progress
         self.calendar = Calendar(shuffle(config.disorder, seed))
         self.enter_end = self.calendar.at
@@ -83,7 +83,7 @@ class Simulation:
         self.actions: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: Preemptions(self).end}
         self._facts_to_come = 0  # facts on the calendar that are sure to come
         self.until: int | None = None
-        self._arrivals = Arrivals(self, Execution(config, seed, waves_of), oracle=oracle)
+        self.arrivals = Arrivals(self, Execution(config, seed, waves_of), oracle=oracle)
         self._clock = Clock(self)
         # Most policies never look at the clock: the check after each fact is then a test for None.
         self._check_clock = self._clock.enter_next_change if self.control.next_change is not None else None
@@ -101,6 +101,10 @@ class Simulation:
         self.end_ms = self.finished_tasks = self.facts = 0
         self.decision_ns: list[int] = []
 
+    def listen(self, record: Recording) -> None:
+        """Let a recording receive all results from now on."""
+        self.record, self._record_task = record, record.task
+
     def feature(self, kind: type[F]) -> F | None:
         """The run's feature of this kind, or None."""
         return next((each for each in self._features if isinstance(each, kind)), None)
@@ -114,12 +118,12 @@ class Simulation:
     @property
     def finished_jobs(self) -> int:
         """Number of jobs that have ended."""
-        return self._arrivals.count - len(self.jobs)
+        return self.arrivals.count - len(self.jobs)
 
     @property
     def arrivals_left(self) -> bool:
         """Whether jobs are still to come."""
-        return self._arrivals.are_left
+        return self.arrivals.are_left
 
     @property
     def is_busy(self) -> bool:
@@ -139,20 +143,28 @@ class Simulation:
 
     def go(self, until: int | None = None) -> None:
         """As `run`, with the garbage collector untouched: for a run in a coroutine, left and continued."""
+        self.begin(until)
+        self.go_on()
+
+    def begin(self, until: int | None = None) -> None:
+        """Enter the first events, for a run up to `until`."""
         # Queues and nodes before the first beat: the scheduler must know a node that beats.
         for fact in first_facts(self.config, self.workload):
             self.tell(fact)
         self._clock.begin()
-        self._arrivals.expect()
+        self.arrivals.expect()
         self.profile.begin()
         self.until = until
-        self.calendar.run(until)
+
+    def go_on(self) -> None:
+        """From the present moment, after `begin`, to the end. Raises Stalled when jobs can never finish."""
+        self.calendar.run(self.until)
         for feature in self._features:
             feature.finish()
         self.record.finish(self.end_ms)
         for job in self.jobs.values():
             self.record.job(containers.job_row(job, None))
-        if self.jobs and until is None:
+        if self.jobs and self.until is None:
             raise _stalled(self.jobs, self.control)
 
     # -- facts ----------------------------------------------------------------------------------
@@ -278,18 +290,26 @@ class Simulation:
         if is_master:  # after the hooks, so that the master's use of its node counts before its first ask
             self.profile.master_started(container)
             return
-        runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)
+        runtime = self.set_run_time(container)
         # A copy repeats work, and the work of a job is counted once.
         if not container.copy:
             job.work_ms += runtime
-        for stretch in self._hooks.run_time:
-            runtime = stretch(container, runtime)
-        # Profiles that leave run times alone are spared the call.
-        container.runtime = runtime if self._observed_run_time is None else self._observed_run_time(runtime)
         if self._hooks.runs is None:
             self.enter_end(now + container.runtime, END, container.container, self.over, container)
         else:
             self._hooks.runs(container)
+
+    def set_run_time(self, container: Container) -> int:
+        """Set the run time of a task in its container; returns the task's own, at node speed 1, ms."""
+        job = container.master
+        own = runtime = job.times[container.stage].ms(
+            container.task, job.state.executors, container.wave, container.attempt
+        )
+        for stretch in self._hooks.run_time:
+            runtime = stretch(container, runtime)
+        # Profiles that leave run times alone are spared the call.
+        container.runtime = runtime if self._observed_run_time is None else self._observed_run_time(runtime)
+        return own
 
     def over(self, container: Container) -> None:
         """Handle the last instant of a task on its node."""

@@ -81,7 +81,7 @@ def recorded_cell(log: Path, plugins: Sequence[str | Path] = ()) -> RecordedCell
     runs = directory.parent.parent
     source = runs.parent / "scenario.yaml"
     if runs.name != "runs" or not source.is_file():
-        message = "is not in a run directory, whose scenario is run again to try advice"
+        message = "is not in a run directory, whose scenario could be run again"
         raise InvalidInput([Issue(str(log), message)])
     place = directory.relative_to(source.parent)
     cell = next((cell for cell in cells(load(source), [str(file) for file in plugins]) if cell.place == place), None)
@@ -91,7 +91,7 @@ def recorded_cell(log: Path, plugins: Sequence[str | Path] = ()) -> RecordedCell
     built = workload_of(scenario, cell.seed)
     if stored_key(directory) != cell.key:
         message = "was made by another version of rm-emulator, from another trace or with other plug-ins"
-        hint = "run the scenario again to try advice"
+        hint = "run the scenario again"
         raise InvalidInput([Issue(str(directory), message, hint=hint)])
     resources = Resources(built.workload.resources)
     sizes = scenario.spec.cluster.sizes

@@ -69,8 +69,8 @@ def changes(setting: CellSetting, job: str, reasons: Collection[str]) -> list[Ch
         return []
     entry = next(entry for entry in setting.built.workload.jobs if entry.job.id == job)
     return [
-        *_smaller(setting, entry),
-        *_gangs(setting, entry),
+        *smaller_asks(setting, entry),
+        *apart_gangs(setting, entry),
         *_more_nodes(setting),
         *_queues(setting, entry, reasons),
     ]
@@ -79,8 +79,8 @@ def changes(setting: CellSetting, job: str, reasons: Collection[str]) -> list[Ch
 # -- what the job asks for ----------------------------------------------------------------------
 
 
-def _smaller(setting: CellSetting, entry: WorkloadJob) -> Iterator[Change]:
-    """Less of each resource, so that an additional task fits on a node, or half; then half of all."""
+def smaller_asks(setting: CellSetting, entry: WorkloadJob) -> Iterator[Change]:
+    """A job of the setting with less of each resource, so that one more task fits on a node, or half; half of all."""
     names, stages = setting.config.resources, entry.job.stages
     asked = [r for r in range(len(names)) if any(stage.demand[r] > 1 for stage in stages)]  # one pod stays one pod
     cuts: list[tuple[tuple[int, ...], bool]] = [((r,), fits) for r in asked for fits in (True, False)]
@@ -130,7 +130,7 @@ def _less(
     return f"with {now} instead of {' and '.join(shown(old.pop()))} a task"
 
 
-def _gangs(setting: CellSetting, entry: WorkloadJob) -> Iterator[Change]:
+def apart_gangs(setting: CellSetting, entry: WorkloadJob) -> Iterator[Change]:
     """The job's gangs as tasks with separate starts; as half as many tasks."""
     stages = entry.job.stages
     gangs = [index for index, stage in enumerate(stages) if stage.gang and stage.tasks > 1]

@@ -134,6 +134,14 @@ def event_logs(target: Path, label: str | None = None, seed: int | None = None) 
         if is_odd(target):
             raise InvalidInput([Issue(str(target), "is not a regular file: expected an event log or a run directory")])
         return [target]
+    cell = cell_of(target, label, seed)
+    if not (logs := logs_of(cell)):
+        raise InvalidInput([Issue(str(cell), "kept no event log (run the scenario with `log: full`)")])
+    return logs
+
+
+def cell_of(target: Path, label: str | None = None, seed: int | None = None) -> Path:
+    """The directory of a cell of a run directory; label, seed: the scenario's first when None. Raises InvalidInput."""
     labels = _names(target / "runs")
     if not labels and (axes := _spec(target).get("sweep")):
         raise InvalidInput([Issue(str(target), name_one(target, axes))])
@@ -143,10 +151,7 @@ def event_logs(target: Path, label: str | None = None, seed: int | None = None) 
     seeds = _names(target / "runs" / label)
     wanted = None if seed is None else str(seed)
     chosen = _chosen(target, "seed", wanted, seeds, [str(s) for s in _spec(target).get("seeds", [])])
-    cell = target / "runs" / label / chosen
-    if not (logs := logs_of(cell)):
-        raise InvalidInput([Issue(str(cell), "kept no event log (run the scenario with `log: full`)")])
-    return logs
+    return target / "runs" / label / chosen
 
 
 def event_log(target: Path, label: str | None = None, seed: int | None = None, job: str = "") -> Path:

@@ -8,49 +8,19 @@ time given x varies by s1^2. Section 7 names the combination.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
-from statistics import NormalDist, fmean, pstdev
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from statistics import fmean
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from schedulers.core.model import Job, PastJob
 from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan, predictors
-from schedulers.kit.history import EVERYTHING, History, Key, Pane
+from schedulers.kit.beliefs import Belief, Beliefs, deviation, evidence, point, quantile, spread, weigh
 from schedulers.kit.sampling import FixedPercent, SampledHistoryParams, Sampler
 
-Part = tuple[float, float, float]
-
-_LEAST_VARIANCE: Final = 1e-9
-_LEAST_GROUP: Final = 0.05
-_GROUPS: Final = 10
 #: While the pilots of wider jobs run, where `rest` does not hold them, their estimate is this quantile of the prior.
 _WIDE_CAUTION: Final = 0.99
-#: Share of the prior that is its wide tail (surprises), its spread over that of the core, and its least spread (of ln
-#: run time): even steady jobs change.
-_TAIL, _TAIL_FACTOR, _TAIL_SPREAD = 0.2, 3.0, 1.5
-#: Share of the prior that is the expert's own; the rest are all jobs' newest errors.
-_OWN: Final = 0.5
-#: Spread of ln run time before any error was seen.
-_UNKNOWN_SPREAD: Final = 1.0
-#: Observations that the population's error is worth to each expert.
-_STRENGTH: Final = 5.0
-#: Newest errors, over all jobs, that count as the population's.
-_MEMORY: Final = 100
-
-
-class Belief(NamedTuple):
-    """Belief about ln(mean run time) of a stage: mean, standard deviation, source."""
-
-    mean: float
-    spread: float
-    noise: float
-    """Variance of log run times between the tasks of the stage."""
-    source: str
-    known: bool = True
-    """False for a guess out of nothing."""
 
 
 @predictors.register("posterior", source="model: Jajoo et al., SLearn, NSDI 2022, sections 4.1 and 7; the rest is ours")
@@ -148,26 +118,20 @@ class Posterior(Predictor):
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._sampler = Sampler(params, seed)
-        self._history = History(params, per_stage=True)
+        self._beliefs = Beliefs(params, params.task_cov)
+        self._history = self._beliefs.history
         self._priors: dict[str, list[Belief]] = {}
         self._estimates: dict[str, list[Estimate]] = {}
-        self._error = _UNKNOWN_SPREAD**2
-        self._errors: deque[float] = deque(maxlen=_MEMORY)
-        self._groups: list[tuple[float, float]] | None = None
 
     def prime(self, history: Sequence[PastJob]) -> None:
         """Learns from past jobs, and from its own error on each."""
-        for past in sorted(history, key=lambda job: job.finished):
-            keys = self._history.keys_of_past(past)
-            for stage, ms in self._history.means(past.stages):
-                self._judge(self._prior(keys, stage, past.submitted), ms)
-                self._history.learn(keys, stage, ms, past.finished)
+        self._beliefs.prime(history)
 
     def submitted(self, job: Job, at: int) -> SamplePlan | None:
         """Forms the prior and, unless the job is thin, draws pilots."""
         keys = self._history.opened(job, at)
-        priors = self._priors[job.id] = [self._prior(keys, stage, at) for stage in range(len(job.stages))]
-        unsure = any(not p.known or spread(self._parts(p)) > self.params.unsure_above for p in priors)
+        priors = self._priors[job.id] = self._beliefs.of(job, keys, at)
+        unsure = any(not p.known or spread(self._beliefs.parts(p)) > self.params.unsure_above for p in priors)
         if job.width < self.params.thin_limit:
             return self._thin(job, priors, unsure)
         plan = self._sampler.plan(job, at)
@@ -191,7 +155,7 @@ class Posterior(Predictor):
         if ended is not None and self._sampler.get(job.id) is None:
             for prior, n, total in zip(priors, ended.counts, ended.sums, strict=True):
                 if n:
-                    self._judge(prior, total / n)
+                    self._beliefs.judge(prior, total / n)
         self._history.closed(job.id, at)
         self._sampler.done(job.id, at)
         self._drop(job.id)
@@ -212,82 +176,23 @@ class Posterior(Predictor):
         estimates = [[job, [[e.task_ms, e.spread_ms, e.source] for e in rows]] for job, rows in self._estimates.items()]
         return {
             "sampler": self._sampler.dump(),
-            "history": self._history.dump(),
             "priors": [[job, [list(belief) for belief in rows]] for job, rows in self._priors.items()],
             "estimates": estimates,
-            "error": self._error,
-            "errors": list(self._errors),
+            **self._beliefs.dump(),
         }
 
     def load(self, data: Any) -> None:
         """Takes over the data of `dump`."""
         self._sampler.load(data["sampler"])
-        self._history.load(data["history"])
+        self._beliefs.load(data)
         self._priors = {job: [Belief(*row) for row in rows] for job, rows in data["priors"]}
         self._estimates = {job: [Estimate(*row) for row in rows] for job, rows in data["estimates"]}
-        self._error = data["error"]
-        self._errors.clear()
-        self._errors.extend(data["errors"])
-        self._groups = None
-
-    # -- the prior ------------------------------------------------------------------------------
-
-    def _prior(self, keys: Sequence[Key], stage: int, at: int) -> Belief:
-        params, history = self.params, self._history
-        choice = history.choose((*keys, EVERYTHING), stage, at, self._variance)
-        if choice is None:
-            if stage > 0:
-                return self._prior(keys, 0, at)._replace(known=False)
-            guess = math.log(params.default_task_ms)
-            return Belief(guess, _UNKNOWN_SPREAD, self._noise(None, None), "default", known=False)
-        everything = history.overall(stage, at)
-        return Belief(
-            math.log(choice.point_ms) + self._bias(choice.pane, choice.estimator),
-            math.sqrt(self._variance(choice.pane, choice.estimator)),
-            self._noise(everything[1] if everything else None, choice.pane),
-            f"history:{choice.feature}",
-        )
-
-    def _bias(self, pane: Pane, estimator: int) -> float:
-        """Correction of the expert's estimates (log), drawn to 0 by `_STRENGTH` observations."""
-        return pane.off[estimator] / (pane.scored + _STRENGTH)
-
-    def _variance(self, pane: Pane, estimator: int) -> float:
-        """Mean square of the expert's error (log) once moved, drawn to the population's by `_STRENGTH`."""
-        bias, n = self._bias(pane, estimator), pane.scored
-        squares = pane.off_square[estimator] - 2 * bias * pane.off[estimator] + n * bias * bias
-        return (_STRENGTH * self._error + max(0.0, squares)) / (_STRENGTH + n)
-
-    def _noise(self, everything: Pane | None, pane: Pane | None) -> float:
-        """Variance of log run times within a job: of such jobs, drawn to all jobs', drawn to `task_cov`."""
-        noise = math.log1p(self.params.task_cov**2)
-        for seen in (everything, pane):
-            if seen is not None:
-                noise = (_STRENGTH * noise + seen.noise) / (_STRENGTH + seen.noise_weight)
-        return noise
-
-    def _judge(self, prior: Belief, ms: float) -> None:
-        """Note how wrong history was."""
-        if prior.known:
-            error = math.log(max(1.0, ms)) - prior.mean
-            self._error += (error * error - self._error) / _MEMORY
-            self._errors.append(error)
-            self._groups = None
 
     def _judge_by_pilots(self, job: str) -> None:
         """A sampled job's pilots tell at once, and of long jobs as soon as of short ones, how wrong history is now."""
         sampled, priors = self._sampler.get(job), self._priors[job]
         for stage, values in sampled.values.items() if sampled else ():
-            self._judge(priors[stage], fmean(values))
-
-    def _population(self) -> list[tuple[float, float]]:
-        """The newest errors of all jobs in a few groups of equal size: (mean, deviation), ascending."""
-        if self._groups is None:
-            errors, size = sorted(self._errors), len(self._errors) / _GROUPS
-            cuts = [round(size * k) for k in range(_GROUPS + 1)]
-            groups = [errors[low:high] for low, high in pairwise(cuts)] if size >= 1 else []
-            self._groups = [(fmean(group), max(_LEAST_GROUP, pstdev(group))) for group in groups]
-        return self._groups
+            self._beliefs.judge(priors[stage], fmean(values))
 
     # -- the plan -------------------------------------------------------------------------------
 
@@ -314,18 +219,9 @@ class Posterior(Predictor):
 
     def _prior_estimate(self, prior: Belief, caution: float | None = None) -> Estimate:
         """The estimate of history alone: the point of the prior, or its quantile `caution`."""
-        parts = self._parts(prior)
+        parts = self._beliefs.parts(prior)
         ms = point(parts, self.params.power) if caution is None else math.exp(quantile(parts, caution))
-        return Estimate(ms, _deviation(ms, parts), prior.source)
-
-    def _parts(self, prior: Belief) -> list[Part]:
-        """The prior as a mixture of normals: the expert's own core and tail, and the population's newest errors."""
-        core = prior.spread / math.sqrt(1 - _TAIL + _TAIL * _TAIL_FACTOR * _TAIL_FACTOR)
-        population = self._population()
-        mine = _OWN if population else 1.0
-        tail = mine * _TAIL, prior.mean, max(core * _TAIL_FACTOR, _TAIL_SPREAD)
-        newest = [((1 - mine) / len(population), prior.mean + error, sd) for error, sd in population]
-        return [(mine * (1 - _TAIL), prior.mean, core), tail, *newest]
+        return Estimate(ms, deviation(ms, parts), prior.source)
 
     def _learned(self, job: str) -> list[Estimate]:
         sampled, priors = self._sampler.get(job), self._priors[job]
@@ -355,74 +251,14 @@ class Posterior(Predictor):
         """The posterior mean run time of all `tasks` tasks: tasks seen, and tasks to come by the belief."""
         m = len(values)
         mean = max(1.0, fmean(values))
-        noise = prior.noise
-        if m > 1:
-            variance = sum((ms - mean) ** 2 for ms in values) / (m - 1)
-            noise = (_STRENGTH * noise + (m - 1) * math.log1p(variance / mean**2)) / (_STRENGTH + m - 1)
-        # The mean of m log-normal run times: ln(mean) has about this variance, and lies too low by half the variance.
-        doubt = max(_LEAST_VARIANCE, math.log1p(math.expm1(noise) / m))
-        evidence = math.log(mean) + doubt / 2
-        parts = weigh(self._parts(prior), evidence, doubt) if prior.known else [(1.0, evidence, math.sqrt(doubt))]
+        variance = sum((ms - mean) ** 2 for ms in values) / max(1, m - 1)
+        _, about, doubt = evidence(prior.noise, m, mean, variance)
+        parts = weigh(self._beliefs.parts(prior), about, doubt) if prior.known else [(1.0, about, math.sqrt(doubt))]
         belief = point(parts, self.params.power)
         left = (tasks - m) / tasks
         ms = (1 - left) * mean + left * belief
-        return Estimate(ms, _deviation(left * belief, parts), f"posterior:{m}+{prior.source}")
+        return Estimate(ms, deviation(left * belief, parts), f"posterior:{m}+{prior.source}")
 
     def _drop(self, job: str) -> None:
         self._priors.pop(job, None)
         self._estimates.pop(job, None)
-
-
-def normal_posterior(mean: float, variance: float, evidence: float, doubt: float) -> tuple[float, float]:
-    """Mean and variance of x ~ N(mean, variance) after seeing `evidence` ~ N(x, doubt) (SLearn, section 4.1)."""
-    precision = 1 / doubt + 1 / variance
-    return (evidence / doubt + mean / variance) / precision, 1 / precision
-
-
-def weigh(parts: Sequence[Part], evidence: float, doubt: float) -> list[Part]:
-    """A mixture of normals (weight, mean, deviation) after seeing `evidence` with variance `doubt`.
-
-    A part gains weight by foreseeing the evidence: far-off evidence belongs to the tail, and is believed.
-    """
-    logs, after = [], []
-    for weight, mean, sd in parts:
-        variance = max(_LEAST_VARIANCE, sd * sd)
-        foreseen = variance + doubt
-        logs.append(math.log(weight) - 0.5 * math.log(foreseen) - 0.5 * (evidence - mean) ** 2 / foreseen)
-        after.append(normal_posterior(mean, variance, evidence, doubt))
-    most = max(logs)
-    weights = [math.exp(log - most) for log in logs]
-    total = sum(weights)
-    return [(w / total, mean, math.sqrt(var)) for w, (mean, var) in zip(weights, after, strict=True)]
-
-
-def point(parts: Sequence[Part], power: float) -> float:
-    """(E[t^power])^(1/power) where ln t is a mixture of normals (weight, mean, deviation); power 0: exp(E[ln t])."""
-    if power == 0:
-        return math.exp(sum(w * mean for w, mean, _ in parts))
-    logs = [math.log(w) + power * mean + power * power * sd * sd / 2 for w, mean, sd in parts if w > 0]
-    most = max(logs)
-    return math.exp((most + math.log(sum(math.exp(log - most) for log in logs))) / power)
-
-
-def quantile(parts: Sequence[Part], q: float) -> float:
-    """The q-quantile, 0 < q < 1, of a mixture of normals (weight, mean, deviation), to 1e-3."""
-    z = NormalDist().inv_cdf(q)
-    low = min(mean + z * sd for _, mean, sd in parts)
-    high = max(mean + z * sd for _, mean, sd in parts)
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        below = sum(w * 0.5 * math.erfc((mean - middle) / (max(sd, 1e-9) * math.sqrt(2))) for w, mean, sd in parts)
-        low, high = (middle, high) if below < q else (low, middle)
-    return (low + high) / 2
-
-
-def spread(parts: Sequence[Part]) -> float:
-    """Standard deviation of a mixture of normals (weight, mean, deviation)."""
-    centre = sum(w * mean for w, mean, _ in parts)
-    return math.sqrt(sum(w * (sd * sd + (mean - centre) ** 2) for w, mean, sd in parts))
-
-
-def _deviation(ms: float, parts: Sequence[Part]) -> float:
-    """Standard deviation, in ms, of a log-normal around `ms` with the variance of a mixture."""
-    return ms * math.sqrt(math.expm1(min(spread(parts) ** 2, 50.0)))

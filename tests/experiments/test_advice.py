@@ -313,7 +313,7 @@ def test_each_run_is_announced(ran: Callable[..., Path]) -> None:
 
 def test_a_log_outside_of_a_run_directory_cannot_be_tried(ran: Callable[..., Path], tmp_path: Path) -> None:
     log = (ran(MEMORY) / "runs/fifo/1/events.jsonl").rename(tmp_path / "events.jsonl")
-    with pytest.raises(InvalidInput, match="is not in a run directory, whose scenario is run again to try advice"):
+    with pytest.raises(InvalidInput, match="is not in a run directory, whose scenario could be run again"):
         explain(log, "second", advise=True)
     assert explain(log, "second").advice is None
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from schedulers.core.model import Job, PastJob, Stage
 from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan, predictors
-from schedulers.predictors.posterior import normal_posterior, point, quantile, weigh
+from schedulers.kit.beliefs import normal_posterior, point, quantile, weigh
 
 
 def make(**settings: object) -> Predictor:

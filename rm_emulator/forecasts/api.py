@@ -1,0 +1,127 @@
+"""`rm_emulator.simulate`: the answer of the command `simulate` as data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import polars as pl
+
+from rm_emulator.experiments.api import Results
+from rm_emulator.forecasts.answers import Answer, Expected
+from rm_emulator.forecasts.asked import Question, ask
+from rm_emulator.issues import InvalidInput, Issue, show_value
+from rm_emulator.scenario.durations import parse_duration
+
+_TIMES: Final = ("p10_s", "p50_s", "p90_s")
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    """When jobs start and end, as foreseen at a moment; times in s on the clock of the run."""
+
+    answer: Answer
+
+    @property
+    def jobs(self) -> pl.DataFrame:
+        """A row per live job and per job asked about.
+
+        Columns: job, queue, user, asked, tasks, ended, running, start_p10_s to start_p90_s (null where it has started),
+        finish_p10_s to finish_p90_s (null where nothing is known, or where so many draws end without the job).
+        """
+        live = [
+            {
+                **{"job": job.job, "queue": job.queue, "user": job.user, "asked": False, "tasks": job.tasks},
+                **{"ended": job.ended, "running": job.running},
+                **_times("start", job.start),
+                **_times("finish", job.finish),
+            }
+            for job in self.answer.jobs
+        ]
+        new = [
+            {"job": job.job, "asked": True, **_times("start", job.start), **_times("finish", job.finish)}
+            for job in self.answer.asked
+        ]
+        return pl.DataFrame([*new, *live], schema=_JOBS)
+
+    @property
+    def delays(self) -> pl.DataFrame:
+        """A row per job that ends later or sooner because of a job asked about: because, job, p10_s, p50_s, p90_s."""
+        rows = [
+            (new.job, each.job, each.p10_ms / 1000, each.p50_ms / 1000, each.p90_ms / 1000)
+            for new in self.answer.asked
+            for each in new.delays
+        ]
+        return pl.DataFrame(
+            rows, {"because": pl.String, "job": pl.String, **dict.fromkeys(_TIMES, pl.Float64)}, orient="row"
+        )
+
+    @property
+    def tried(self) -> pl.DataFrame:
+        """A row per change that lets a job asked about end sooner: job, change, sooner_s (median)."""
+        rows = [(new.job, each.change, each.sooner_ms / 1000) for new in self.answer.asked for each in new.sooner]
+        return pl.DataFrame(rows, {"job": pl.String, "change": pl.String, "sooner_s": pl.Float64}, orient="row")
+
+    @property
+    def held(self) -> float | None:
+        """Share of earlier 80 % intervals that held the end that came; None where none can be judged."""
+        record = self.answer.record
+        return None if record is None else record.held / record.answers
+
+    def _repr_html_(self) -> str:
+        """The jobs as a table, for notebooks."""
+        return str(self.jobs._repr_html_())
+
+
+_JOBS: Final[dict[str, Any]] = {
+    **{"job": pl.String, "queue": pl.String, "user": pl.String, "asked": pl.Boolean},
+    **{"tasks": pl.Int64, "ended": pl.Int64, "running": pl.Int64},
+    **{f"{what}_{time}": pl.Float64 for what in ("start", "finish") for time in _TIMES},
+}
+
+
+def _times(what: str, expected: Expected | None) -> dict[str, float | None]:
+    values = (None,) * 3 if expected is None else (expected.p10_ms, expected.p50_ms, expected.p90_ms)
+    return {f"{what}_{time}": None if ms is None else ms / 1000 for time, ms in zip(_TIMES, values, strict=True)}
+
+
+def simulate(
+    run: Results | str | Path,
+    at: str | float,
+    file: str | Path | None = None,
+    *,
+    label: str | None = None,
+    seed: int | None = None,
+    draws: int = 50,
+    arrivals: str | float | None = None,
+    earlier: int = 3,
+    tries: bool = True,
+    plugins: Iterable[str | Path] = (),
+) -> Forecast:
+    """Play a run on from a moment, draw by draw: when will its jobs start and end?
+
+    run: results or a run directory. at: the moment, as a duration (`"2h"`; a number is seconds). file: a file of jobs
+    to ask about. label, seed: the first label and seed by default. arrivals: jobs go on to arrive as in the last so
+    long before the moment; None: none arrive. earlier: number of earlier moments at which the same is asked, to judge
+    the answers. tries: whether changes to a job asked about are tried.
+    Raises `rm_emulator.issues.InvalidInput`.
+    """
+    question = Question(
+        at_ms=_ms("at", at),
+        file=None if file is None else Path(file),
+        draws=draws,
+        earlier=earlier,
+        tries=tries,
+        arrivals_ms=0 if arrivals is None else _ms("arrivals", arrivals),
+    )
+    folder = run.path if isinstance(run, Results) else Path(run)
+    files: Sequence[str | Path] = tuple(plugins)
+    return Forecast(ask(folder, question, label=label, seed=seed, plugins=files))
+
+
+def _ms(name: str, value: str | float) -> int:
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise InvalidInput([Issue(f"{name}={show_value(value)}", str(error))]) from None

@@ -1,0 +1,229 @@
+"""The questions of `simulate` to a run of the emulator: each is answered by plays from the moment on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rm_emulator.experiments.changes import CellSetting, apart_gangs, smaller_asks
+from rm_emulator.forecasts.answers import (
+    Answer,
+    Expected,
+    Judgement,
+    NewJob,
+    Record,
+    Tried,
+    course_of,
+    delays,
+    expected,
+    job_answer,
+    judge,
+    most_frequent,
+)
+from rm_emulator.forecasts.arrivals import Recent
+from rm_emulator.forecasts.draws import Moment
+from rm_emulator.forecasts.job_file import read_jobs
+from rm_emulator.forecasts.moment import PausedRun, paused, refuse_late
+from rm_emulator.forecasts.plays import Courses, Play, plays
+from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.scenario.durations import show_duration
+from rm_emulator.workload.model import WorkloadJob
+
+#: Draws of an earlier moment, asked only to judge the answers.
+_EARLIER_DRAWS: Final = 20
+#: Changes that are named in the answer, at most, and draws of each.
+_BEST: Final = 3
+_TRIED_DRAWS: Final = 20
+
+Progress = Callable[[str], None]
+replace = msgspec.structs.replace
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a run at a moment."""
+
+    at_ms: int
+    file: Path | None = None
+    """Jobs to be asked about; None: all live jobs alone."""
+    draws: int = 50
+    earlier: int = 3
+    """Number of earlier moments at which the same is asked, to judge the answers; 0: none."""
+    tries: bool = True
+    """Whether changes to a new job are tried."""
+    arrivals_ms: int = 0
+    """Jobs to come are drawn from those that arrived so long before the moment; 0: none come."""
+
+
+def ask(
+    folder: Path,
+    question: Question,
+    *,
+    label: str | None = None,
+    seed: int | None = None,
+    plugins: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> Answer:
+    """Answer a question to a cell of a run directory. progress: called with a line now and then.
+
+    Raises InvalidInput, and PlayFailed where a policy fails in a play.
+    """
+    report = progress or (lambda _: None)
+    run = paused(folder, label, seed, plugins)
+    earlier = list(_earlier(run, question, report))
+    run.advance(question.at_ms)
+    refuse_late(run, question.at_ms)
+    return _Asking(run, question, report).answer(_record(run, earlier))
+
+
+def _earlier(run: PausedRun, question: Question, report: Progress) -> Iterator[tuple[int, list[Judgement]]]:
+    """Moments before, and what was answered then."""
+    count = 0 if run.told_truth else question.earlier
+    for number in range(1, count + 1):
+        run.advance(question.at_ms * number // (count + 1))
+        moment, live = run.moment(), _live(run)
+        known = [job for job in live if job not in moment.unknown]
+        if not known:
+            continue
+        report(f"asking what would have been answered at {show_duration(run.at_ms)} ({len(known)} jobs)")
+        draws = list(plays(run.simulation, [_play(moment, d, known) for d in range(_EARLIER_DRAWS)]))
+        ends = {job: expected(course.finish_ms for course in course_of(draws, job)) for job in known}
+        yield run.at_ms, [Judgement(job, end.p10_ms, end.p90_ms) for job, end in ends.items()]
+
+
+def _live(run: PausedRun) -> list[str]:
+    return [name for name, job in run.simulation.jobs.items() if not job.is_service]
+
+
+def _record(run: PausedRun, earlier: Sequence[tuple[int, list[Judgement]]]) -> Record | None:
+    """How good the earlier answers were, by the ends that came up to now."""
+    scores = [judge(judgements, run.ended, run.at_ms) for _, judgements in earlier]
+    answers, held = sum(a for a, _ in scores), sum(h for _, h in scores)
+    return Record(answers, held, tuple(at for at, _ in earlier)) if answers else None
+
+
+def _play(moment: Moment, draw: int, watched: Sequence[str]) -> Callable[[], Play]:
+    """A play without arrivals, to be made in its own process."""
+    return lambda: Play(moment.draw(draw), (), tuple(watched))
+
+
+class _Asking:
+    """A question about a paused run."""
+
+    def __init__(self, run: PausedRun, question: Question, report: Progress) -> None:
+        self.run, self.question, self._report = run, question, report
+        self.moment = None if run.told_truth else run.moment()
+        self.live = _live(run)
+        self.draws = 1 if run.told_truth and not question.arrivals_ms else question.draws
+        self.recent = Recent(run, self.moment, question.arrivals_ms)
+
+    def answer(self, record: Record | None) -> Answer:
+        question, run = self.question, self.run
+        new = self._new_jobs()
+        self._report(f"{len(self.live)} live jobs, {self.draws} draws")
+        without = self._play_all(())
+        unknown = self.moment.unknown if self.moment is not None else []
+        asked = self._asked(new, without) if new else ()
+        jobs = run.simulation.jobs
+        entry = run.recorded.cell.scenario["spec"]["policies"][0]
+        notes = ["run times are true ones: the policy's predictor is told them"] if run.told_truth else []
+        return Answer(
+            at_ms=question.at_ms,
+            policy=entry["label"],
+            draws=self.draws,
+            jobs=tuple(job_answer(jobs[name], without, known=name not in unknown) for name in self.live),
+            asked=asked,
+            unknown=tuple(unknown),
+            record=record,
+            notes=tuple(notes),
+        )
+
+    def _new_jobs(self) -> list[WorkloadJob]:
+        """The jobs asked about. Raises InvalidInput for a job whose id is taken."""
+        question, run = self.question, self.run
+        if question.file is None:
+            return []
+        if self.moment is None:
+            why = "the policy's predictor is told true run times, and nobody knows those of a new job"
+            raise InvalidInput([Issue(str(question.file), f"cannot be asked about: {why}")])
+        config = run.simulation.config
+        new = read_jobs(question.file, run.recorded.cell.scenario, config.resources, question.at_ms)
+        taken = {source.job.id for source in run.simulation.workload.jobs}
+        if again := next((job.job.id for job in new if job.job.id in taken), None):
+            raise InvalidInput([Issue(str(question.file), f"job '{again}' is in the run already (expected a new job)")])
+        return new
+
+    def _play_all(
+        self, new: Sequence[WorkloadJob], draws: int | None = None, only: Sequence[str] = ()
+    ) -> list[Courses]:
+        """A play for each draw with these new jobs. only: jobs to watch; all live and new jobs by default."""
+        names = [job.job.id for job in new]
+        watched = only or [*self.live, *names]
+        whats = [self._what(draw, new, watched, names) for draw in range(draws or self.draws)]
+        return list(plays(self.run.simulation, whats))
+
+    def _what(
+        self, draw: int, new: Sequence[WorkloadJob], watched: Sequence[str], names: Sequence[str]
+    ) -> Callable[[], Play]:
+        def made() -> Play:
+            moment = self.moment
+            drawn = tuple(moment.arriving(job, draw) for job in new) if moment is not None else ()
+            arrivals = (*drawn, *self.recent.jobs(draw))
+            future = moment.draw(draw) if moment is not None else None
+            return Play(future, arrivals, tuple(watched), tuple(names))
+
+        return made
+
+    def _asked(self, new: Sequence[WorkloadJob], without: Sequence[Courses]) -> tuple[NewJob, ...]:
+        """The answers for the new jobs, which come together."""
+        self._report(f"the same with {', '.join(job.job.id for job in new)}")
+        with_ = self._play_all(new)
+        late = delays(without, with_, self.question.at_ms)
+        found = []
+        for job in new:
+            courses = course_of(with_, job.job.id)
+            known = all(prior.known for prior in self.run.listener.prior(job.job, self.question.at_ms))
+            found.append(
+                NewJob(
+                    job=job.job.id,
+                    start=expected(course.start_ms for course in courses),
+                    finish=expected(course.finish_ms for course in courses) if known else Expected(None, None, None),
+                    known=known,
+                    nodes=most_frequent((course.nodes for course in courses), len(courses)),
+                    delays=late,
+                    sooner=self._sooner(job, new, with_) if self.question.tries else (),
+                )
+            )
+        return tuple(found)
+
+    def _sooner(self, job: WorkloadJob, new: Sequence[WorkloadJob], with_: Sequence[Courses]) -> tuple[Tried, ...]:
+        """The changes to a new job that let it end sooner, in as many draws as are tried."""
+        name, count = job.job.id, min(self.draws, _TRIED_DRAWS)
+        before = [course.finish_ms for course in course_of(with_, name)[:count]]
+        tried = []
+        for kind, words, changed in self._changes(job):
+            self._report(f"trying {name} {words}")
+            jobs = [changed if each is job else each for each in new]
+            courses = course_of(self._play_all(jobs, count, [name]), name)
+            after = [course.finish_ms for course in courses]
+            pairs = zip(before, after, strict=True)
+            gains = sorted(a - b for a, b in pairs if a is not None and b is not None)
+            if gains and gains[len(gains) // 2] > 0:
+                start, finish = (expected(getattr(c, field) for c in courses) for field in ("start_ms", "finish_ms"))
+                tried.append(Tried(kind, words, start, finish, gains[len(gains) // 2]))
+        return tuple(sorted(tried, key=lambda each: -each.sooner_ms)[:_BEST])
+
+    def _changes(self, job: WorkloadJob) -> Iterator[tuple[str, str, WorkloadJob]]:
+        """Kind and words of each change worth a try, and the job with the change."""
+        setting = self.run.recorded.setting
+        own = replace(setting.built.workload, jobs=(job,))
+        alone: CellSetting = replace(setting, built=replace(setting.built, workload=own))
+        for change in (*smaller_asks(alone, job), *apart_gangs(alone, job)):
+            yield change.kind, change.words, change.setting.built.workload.jobs[0]
+        tree = self.run.scheduler.state.queues
+        parents = {queue.parent for queue in tree.values()}
+        for queue in sorted(tree):
+            if queue not in parents and queue != job.job.queue:
+                yield "other_queue", f"in queue {queue}", replace(job, job=replace(job.job, queue=queue))

@@ -1,0 +1,154 @@
+"""`rm-emulator simulate`: the answer in lines of text, or as a JSON document."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rm_emulator.forecasts.answers import Answer, Delay, Expected, JobAnswer, NewJob, Record
+from rm_emulator.forecasts.asked import Question, ask
+from rm_emulator.forecasts.moment import parse_moment
+from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.program import as_json, prints_apart
+from rm_emulator.results.story import clock
+from rm_emulator.scenario.durations import parse_duration
+
+#: Rows of live jobs, and delayed jobs, that are printed; --json has all.
+_ROWS: Final = 30
+_NAMED: Final = 5
+
+
+def question(file: Path | None, draws: int, arrivals: str | None, earlier: int, *, tries: bool) -> Question:
+    """The question of the command's options, its moment open. Raises InvalidInput."""
+    try:
+        window = 0 if arrivals is None else parse_duration(arrivals)
+    except ValueError as error:
+        raise InvalidInput([Issue(f"--arrivals {arrivals}", str(error))]) from None
+    return Question(at_ms=0, file=file, draws=draws, earlier=earlier, tries=tries, arrivals_ms=window)
+
+
+def main(
+    source: str,
+    question: Question,
+    *,
+    label: str | None,
+    seed: int | None,
+    plugins: Sequence[Path],
+    json: bool,
+    quiet: bool,
+) -> int:
+    """Print the answer; 0. Raises InvalidInput."""
+    folder, at_ms = parse_moment(source)
+    question = msgspec.structs.replace(question, at_ms=at_ms)
+    with prints_apart():
+        answer = ask(folder, question, label=label, seed=seed, plugins=plugins, progress=None if quiet else _report)
+    if json:
+        print(as_json(msgspec.to_builtins(answer), indent=1))  # noqa: T201 (the answer)
+        return 0
+    console = Console(highlight=False, soft_wrap=True)
+    for part in parts(answer):
+        console.print(part)
+    return 0
+
+
+def _report(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def parts(answer: Answer) -> Iterator[Text | Table]:
+    """The answer in text: new jobs first, then the live jobs in a table, then how good such answers were."""
+    draws = f"{answer.draws} draws" if answer.draws > 1 else "one play"
+    yield Text(f"At {clock(answer.at_ms)} under {answer.policy}, {draws}; times are on the clock of the run.")
+    for job in answer.asked:
+        yield from map(Text, _new_job(job, answer.at_ms))
+    if answer.jobs:
+        yield _table(answer)
+    if len(answer.jobs) > _ROWS:
+        yield Text(f"{len(answer.jobs) - _ROWS} more jobs: --json has them.")
+    if answer.unknown:
+        yield Text(_unknown(answer.unknown))
+    yield Text(_past(answer.record))
+    yield from map(Text, answer.notes)
+
+
+def _new_job(job: NewJob, at_ms: int) -> Iterator[str]:
+    yield f"{job.job} would start {_when(job.start, at_ms)}."
+    if job.known:
+        yield f"  It would end {_when(job.finish, at_ms)}."
+    else:
+        yield "  Its end cannot be told: no job like it has run, and nothing says how long its tasks take."
+    if job.nodes:
+        more = f" and {len(job.nodes) - _NAMED} more" if len(job.nodes) > _NAMED else ""
+        yield f"  Nodes in most draws: {', '.join(job.nodes[:_NAMED])}{more}."
+    late, soon = ([each for each in job.delays if sign * each.p50_ms > 0] for sign in (1, -1))
+    yield f"  It delays {_delayed(late)}." if late else "  It delays nobody by more than 1 % of the time to their end."
+    if soon:
+        yield f"  Sooner because of it: {_delayed(soon[::-1])}."
+    for tried in job.sooner:
+        yield f"  Tried: {tried.change} it would end {clock(tried.sooner_ms)} sooner (median)."
+
+
+def _when(time: Expected, at_ms: int) -> str:
+    """`at 2h05m (10 %: 2h, 90 %: 2h30m), in 5m`; times that no draw reached are told so."""
+    if time.p50_ms is None:
+        return "never in most draws"
+    low, high = (clock(ms) if ms is not None else "never" for ms in (time.p10_ms, time.p90_ms))
+    return f"at {clock(time.p50_ms)}, in {clock(time.p50_ms - at_ms)} (10 %: {low}, 90 %: {high})"
+
+
+def _delayed(delays: Sequence[Delay]) -> str:
+    shown = ", ".join(f"{each.job} by {clock(abs(each.p50_ms))}" for each in delays[:_NAMED])
+    return shown + (f" and {len(delays) - _NAMED} more" if len(delays) > _NAMED else "")
+
+
+def _table(answer: Answer) -> Table:
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for heading in ("job", "ended", "running", "waiting", "starts", "ends: 10 %", "50 %", "90 %"):
+        table.add_column(heading, justify="left" if heading == "job" else "right")
+    for job in sorted(answer.jobs, key=_order)[:_ROWS]:
+        waiting = job.tasks - job.ended - job.running
+        ends = (job.finish.p10_ms, job.finish.p50_ms, job.finish.p90_ms)
+        told = [_clock(ms) for ms in ends] if job.known else ["?", "?", "?"]
+        table.add_row(job.job, f"{job.ended}", f"{job.running}", f"{waiting}", _starts(job), *told)
+    return table
+
+
+def _order(job: JobAnswer) -> tuple[float, int]:
+    """By the median of the end, then by submission."""
+    return (float("inf") if job.finish.p50_ms is None else job.finish.p50_ms, job.submitted_ms)
+
+
+def _starts(job: JobAnswer) -> str:
+    return "started" if job.start is None else _clock(job.start.p50_ms)
+
+
+def _clock(ms: int | None) -> str:
+    return "never" if ms is None else clock(ms)
+
+
+def _unknown(jobs: Sequence[str]) -> str:
+    shown = ", ".join(jobs[:_NAMED]) + (f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else "")
+    return (
+        f"Nothing is known of the run times of {shown}: no job like these has ended. Their ends are not answered, and "
+        "whoever waits behind them waits for a wide guess."
+    )
+
+
+def _past(record: Record | None) -> str:
+    if record is None:
+        return "How wrong is this? No earlier answer could be judged yet."
+    share = round(100 * record.held / record.answers)
+    moments = ", ".join(clock(at) for at in record.moments_ms)
+    return (
+        f"How wrong is this? Of {record.answers} answers at {moments}, {share} % of the intervals from 10 % to 90 % "
+        "held the end that came (right: 80 %)."
+    )

@@ -1,0 +1,108 @@
+"""A cell of a run directory at a moment: the run is played again up to there, and can then go on in other ways.
+
+A cell is a pure function of its scenario, policy and seed, so the play up to the moment is the run itself, with all
+parts of the engine: heartbeats, launches and transfers on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from rm_emulator.engine.branch import obstacle
+from rm_emulator.engine.recording import JobRow, Recording
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.experiments.advice import RecordedCell, recorded_cell
+from rm_emulator.experiments.assembly import assemble
+from rm_emulator.forecasts.draws import Moment
+from rm_emulator.forecasts.run_times import Listener
+from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.plugins import load_plugins
+from rm_emulator.results.replay import cell_of, load_plugins_of
+from rm_emulator.scenario.durations import parse_duration, show_duration
+from schedulers.core.scheduler import Scheduler
+
+Progress = Callable[[str], None]
+
+
+class PausedRun(msgspec.Struct):
+    """A run at a moment."""
+
+    recorded: RecordedCell
+    simulation: Simulation
+    listener: Listener
+    scheduler: Scheduler
+    at_ms: int = 0
+    """The moment."""
+    told_truth: bool = False
+    """Whether the scheduler is told true run times (`oracle`): then nothing is drawn."""
+    ended: dict[str, int] = {}
+    """End of each job that has ended, ms."""
+
+    def moment(self) -> Moment:
+        """What is known of run times now."""
+        return Moment(self.listener, self.at_ms, self.recorded.cell.seed)
+
+    def advance(self, at_ms: int) -> None:
+        """Go on to a later moment under the true run times."""
+        if at_ms > self.at_ms:
+            self.simulation.calendar.advance(at_ms)
+            self.at_ms = at_ms
+
+
+class EndRecording(Recording):
+    """Keeps the end of each job, ms."""
+
+    def __init__(self) -> None:
+        self.ended: dict[str, int] = {}
+
+    def job(self, row: JobRow) -> None:
+        """Note the end of a job."""
+        if row.finish_ms is not None:
+            self.ended[row.id] = row.finish_ms
+
+
+def parse_moment(text: str) -> tuple[Path, int]:
+    """Run directory and moment (ms) of `RUN_DIR@TIME`. Raises InvalidInput."""
+    folder, sign, time = text.rpartition("@")
+    if not sign:
+        raise InvalidInput([Issue(f"--from {text}", "names no moment (expected RUN_DIR@TIME, such as out/demo@2h)")])
+    try:
+        return Path(folder), parse_duration(time)
+    except ValueError as error:
+        raise InvalidInput([Issue(f"--from {text}", str(error))]) from None
+
+
+def paused(
+    folder: Path, label: str | None = None, seed: int | None = None, plugins: Sequence[str | Path] = ()
+) -> PausedRun:
+    """The cell of a run directory at its beginning.
+
+    label, seed: the run's first by default. Raises InvalidInput for a folder without runs, for a run of another
+    version, and for a run that cannot go on with other run times.
+    """
+    directory = cell_of(folder, label, seed)
+    beside = directory / "cell.json"
+    recorded = recorded_cell(beside, load_plugins(plugins) if plugins else load_plugins_of(beside))
+    setting = recorded.setting
+    entry = recorded.cell.scenario["spec"]["policies"][0]
+    ends = EndRecording()
+    made = assemble(recorded.scenario, entry, setting.seed, setting.built, ends, config=setting.config)
+    simulation = made.simulation
+    if why := obstacle(simulation):
+        raise InvalidInput([Issue(str(directory), f"cannot be simulated from a moment on: {why}")])
+    (scheduler,) = made.deciders.schedulers
+    listener = Listener(scheduler.state)
+    simulation.control.handle = listener.around(simulation.control.handle)
+    simulation.begin(recorded.scenario.spec.until)
+    truth = scheduler.predictor is not None and scheduler.predictor.told_truth
+    return PausedRun(recorded, simulation, listener, scheduler, told_truth=truth, ended=ends.ended)
+
+
+def refuse_late(run: PausedRun, at_ms: int) -> None:
+    """Raise InvalidInput for a moment at which the run is over."""
+    if not run.simulation.jobs and not run.simulation.arrivals_left:
+        at, end = show_duration(at_ms), show_duration(run.simulation.end_ms)
+        raise InvalidInput([Issue(f"@{at}", f"the run is over by then: its last job ended at {end}")])

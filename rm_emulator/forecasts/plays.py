@@ -1,0 +1,152 @@
+"""Plays of a paused run, each in a process of its own that begins with the run's memory.
+
+A process is forked for each play: the paused run is never copied as data, and is left untouched for the next play.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Final
+
+import msgspec
+
+from rm_emulator.engine.branch import Future, branch
+from rm_emulator.engine.recording import Attempt, JobRow, Recording
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.workload.model import WorkloadJob
+
+#: At once; more would only wait for a core.
+_AT_ONCE: Final = os.cpu_count() or 1
+
+
+class JobCourse(msgspec.Struct, frozen=True, array_like=True):
+    """A job in a play; times in ms on the clock of the run, None for a job that did not get so far."""
+
+    start_ms: int | None
+    finish_ms: int | None
+    nodes: tuple[str, ...] = ()
+    """Nodes that its tasks ran on, for jobs whose nodes were asked for."""
+
+
+Courses = dict[str, JobCourse]
+
+
+class PlayFailed(RuntimeError):
+    """A play ended with an error; the message has the error."""
+
+
+class CourseRecording(Recording):
+    """Keeps the course of each job, and stops the run when all watched jobs are over.
+
+    watched: None for all jobs. nodes_of: jobs whose nodes are kept.
+    """
+
+    def __init__(self, stop: Callable[[], None], watched: Sequence[str] | None, nodes_of: Sequence[str]) -> None:
+        self.courses: Courses = {}
+        self._left = None if watched is None else set(watched)
+        self._stop = stop
+        self._nodes: dict[str, dict[str, None]] = {job: {} for job in nodes_of}
+
+    def task(self, attempt: Attempt) -> None:
+        """Note the node of a task."""
+        if (nodes := self._nodes.get(attempt.job)) is not None:
+            nodes[attempt.node] = None
+
+    def job(self, row: JobRow) -> None:
+        """Note the course of a job."""
+        nodes = tuple(self._nodes.get(row.id, ()))
+        self.courses[row.id] = JobCourse(row.first_start_ms, row.finish_ms, nodes)
+        if self._left is not None and row.finish_ms is not None:
+            self._left.discard(row.id)
+            if not self._left:
+                self._stop()
+
+
+class Play(msgspec.Struct, frozen=True):
+    """What a play changes: run times (None: as they are) and the jobs to come; and what it looks at."""
+
+    future: Future | None
+    arrivals: tuple[WorkloadJob, ...] = ()
+    watched: tuple[str, ...] | None = None
+    """Jobs whose end is the end of the play; None: the play ends with the last job."""
+    nodes_of: tuple[str, ...] = ()
+    """Jobs whose nodes are wanted."""
+
+
+def play(simulation: Simulation, what: Play) -> Courses:
+    """Play a paused run to its end, in this process; the run cannot be played again."""
+    record = CourseRecording(simulation.calendar.stop, what.watched, what.nodes_of)
+    simulation.listen(record)
+    branch(simulation, what.future, what.arrivals)
+    # Facts after a branch: what waits may start now.
+    simulation.carry_on()
+    simulation.calendar.run(simulation.until)
+    for job in simulation.jobs.values():
+        record.courses[job.name] = JobCourse(job.first_start_ms, None)
+    return record.courses
+
+
+def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]]) -> Iterator[Courses]:
+    """The courses of each play, in order. Raises PlayFailed.
+
+    The plays are made in the forked processes, so that a draw's memory is gone with its process.
+    """
+    context = multiprocessing.get_context("fork")
+    gc.collect()
+    gc.freeze()  # a collection in a child would touch, and so copy, all pages of the run
+    waiting = list(enumerate(whats))[::-1]
+    running: dict[Connection, int] = {}
+    done: dict[int, Courses] = {}
+    processes = []
+    upcoming = 0
+    try:
+        while waiting or running:
+            while waiting and len(running) < _AT_ONCE:
+                number, what = waiting.pop()
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_played, args=(simulation, what, theirs), daemon=True)
+                process.start()
+                processes.append(process)
+                theirs.close()
+                running[ours] = number
+            for ready in wait(list(running)):
+                assert isinstance(ready, Connection)
+                done[running.pop(ready)] = _received(ready)
+            while upcoming in done:
+                yield done.pop(upcoming)
+                upcoming += 1
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+        gc.unfreeze()
+
+
+def _received(ours: Connection) -> Courses:
+    try:
+        data = ours.recv_bytes()
+    except EOFError:
+        raise PlayFailed("the process of a play was killed") from None
+    finally:
+        ours.close()
+    if data[:1] == b"!":
+        raise PlayFailed(data[1:].decode())
+    return msgspec.msgpack.decode(data[1:], type=Courses)
+
+
+def _played(simulation: Simulation, what: Callable[[], Play], theirs: Connection) -> None:
+    """In the child."""
+    gc.disable()
+    try:
+        courses = play(simulation, what())
+    except Exception as error:
+        theirs.send_bytes(f"!{type(error).__name__}: {error}".encode())
+    else:
+        theirs.send_bytes(b"." + msgspec.msgpack.encode(courses))
+    theirs.close()
+    # Without the parent's exit handlers and buffered output.
+    os._exit(0)

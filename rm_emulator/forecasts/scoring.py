@@ -1,0 +1,159 @@
+"""How good are answers: asked at many moments of a run, by several answerers, and held against the ends that came."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from rm_emulator.engine.containers import Master
+from rm_emulator.forecasts.answers import QUANTILES
+from rm_emulator.forecasts.arrivals import Recent
+from rm_emulator.forecasts.draws import Moment, StageBelief
+from rm_emulator.forecasts.moment import PausedRun, paused
+from rm_emulator.forecasts.plays import Play, plays
+from rm_emulator.forecasts.run_times import LEAST_NOISE, Floats
+from rm_emulator.results.summary import read_table
+from schedulers.core import keyed
+from schedulers.kit.history import log_variance
+
+#: Answers are asked in this part of the run: at its beginning nothing is known, at its end the cluster runs empty.
+_FROM, _TO = 0.2, 0.8
+#: The drain rate counts the jobs that ended in so long a part of the run up to the moment.
+_WINDOW: Final = 0.1
+#: Remaining times below are left out (s): whatever is answered is as good.
+LEAST_S: Final = 30.0
+
+#: An answer: the remaining time to the end at each of QUANTILES, s; None where the answerer has no answer.
+Quantiles = tuple[float, float, float] | None
+
+
+class Asked(NamedTuple):
+    """A question: a live job at a moment of a paused run."""
+
+    run: PausedRun
+    job: Master
+    ended: Sequence[int]
+    """Ends of all jobs up to the moment, ms, ascending."""
+
+
+def scores(
+    folder: Path,
+    *,
+    label: str,
+    seed: int,
+    questions: int,
+    a_moment: int = 4,
+    draws: int = 20,
+    arrivals: bool = True,
+    progress: Callable[[str], None] | None = None,
+) -> pl.DataFrame:
+    """A row per question and answerer: job, at_s, came_s (remaining time that came), answerer, p10_s, p50_s, p90_s.
+
+    questions: how many, `a_moment` at each of several moments. draws: of each answer. arrivals: jobs go on to arrive as
+    before the moment; nothing of the jobs that really came is known. Answerers: `simulate`; `told`, the same plays with
+    the true mean and variation of each stage in place of beliefs; `drain_rate`, the jobs before this one over the jobs
+    that ended per second (kueue#14477); `progress`, the elapsed time over the part of the tasks that has ended (Spark).
+    """
+    table = read_table(folder / "runs" / label / str(seed), "jobs", ["id", "finish_ms"])
+    came = {job: end for job, end in table.iter_rows() if end is not None}
+    run, random, end = paused(folder, label, seed), keyed.generator(seed, "questions"), max(came.values())
+    moments = -(-questions // a_moment)
+    rows: list[tuple[object, ...]] = []
+    for number in range(moments):
+        at = int(end * (_FROM + (_TO - _FROM) * number / moments))
+        run.advance(at)
+        jobs = [job for name, job in run.simulation.jobs.items() if came.get(name, 0) - at >= 1000 * LEAST_S]
+        asked = [jobs[index] for index in random.permutation(len(jobs))[:a_moment].tolist()]
+        if not asked:
+            continue
+        if progress is not None:
+            progress(f"{label}, seed {seed}: moment {number + 1} of {moments}")
+        for answerer, answers in _answers(run, asked, draws, arrivals=arrivals):
+            rows += [
+                (job.name, at / 1000, (came[job.name] - at) / 1000, answerer, *answer)
+                for job in asked
+                if (answer := answers.get(job.name)) is not None
+            ]
+    names = ("job", "at_s", "came_s", "answerer", "p10_s", "p50_s", "p90_s")
+    return pl.DataFrame(rows, names, orient="row")
+
+
+def _answers(
+    run: PausedRun, jobs: Sequence[Master], draws: int, *, arrivals: bool
+) -> Iterator[tuple[str, Mapping[str, Quantiles]]]:
+    moment = run.moment()
+    window = run.at_ms // 4 if arrivals else 0
+    for name, known in (("simulate", moment), ("told", _Told(run))):
+        recent = Recent(run, moment, window)
+        yield name, _simulated(run, known, recent, [job.name for job in jobs], draws)
+    ended = sorted(end for end in run.ended.values() if end <= run.at_ms)
+    asked = [Asked(run, job, ended) for job in jobs]
+    yield "drain_rate", {each.job.name: drain_rate(each) for each in asked}
+    yield "progress", {each.job.name: extrapolated(each) for each in asked}
+
+
+def _simulated(run: PausedRun, moment: Moment, recent: Recent, jobs: Sequence[str], draws: int) -> dict[str, Quantiles]:
+    def what(draw: int) -> Callable[[], Play]:
+        return lambda: Play(moment.draw(draw), recent.jobs(draw), tuple(jobs))
+
+    courses = list(plays(run.simulation, [what(draw) for draw in range(draws)]))
+    found: dict[str, Quantiles] = {}
+    for job in jobs:
+        ends = [end for course in courses if (end := course[job].finish_ms) is not None]
+        if len(ends) == draws:
+            low, middle, high = (float(q) for q in np.quantile(np.array(ends) - run.at_ms, QUANTILES) / 1000)
+            found[job] = low, middle, high
+    return found
+
+
+class _Told(Moment):
+    """Told the true mean and variation of each stage, instead of holding beliefs."""
+
+    def __init__(self, run: PausedRun) -> None:
+        super().__init__(run.listener, run.at_ms, run.recorded.cell.seed)
+        jobs = run.simulation.jobs
+        self.stages = [each._replace(belief=_truth(jobs[each.job], each.stage)) for each in self.stages]
+
+
+def _truth(job: Master, stage: int) -> StageBelief:
+    """The true mean and variation, as a belief without doubt."""
+    times: Sequence[int] = job.times[stage].first  # type: ignore[attr-defined]  # of known run times alone
+    n, total, squares = len(times), float(sum(times)), float(sum(ms * ms for ms in times))
+    noise = max(LEAST_NOISE, log_variance(n, total, squares)[0])
+    grid: Floats = np.array([math.log(total / n)])
+    return StageBelief(grid, np.array([noise]), np.array([1.0]), known=True)
+
+
+def drain_rate(asked: Asked) -> Quantiles:
+    """The jobs before this one, and the job itself, over the jobs that ended per second of late."""
+    run = asked.run
+    since = run.at_ms * (1 - _WINDOW)
+    ended = sum(end > since for end in asked.ended)
+    if not ended:
+        return None
+    before = sum(job.source.submit_ms < asked.job.source.submit_ms for job in run.simulation.jobs.values())
+    rest = (before + 1) * (run.at_ms * _WINDOW / ended) / 1000
+    return rest, rest, rest
+
+
+def extrapolated(asked: Asked) -> Quantiles:
+    """The elapsed time of the job, times the tasks left over the tasks that have ended."""
+    job = asked.job
+    total = job.source.job.tasks
+    ended = sum(stage.finished for stage in job.state.stages)
+    if job.first_start_ms is None or not ended or ended >= total:
+        return None
+    rest = (asked.run.at_ms - job.first_start_ms) * (total - ended) / ended / 1000
+    return rest, rest, rest
+
+
+def pinball(came: Floats, answers: Floats) -> float:
+    """Mean pinball loss over QUANTILES, s. came: [N]; answers: [N, 3]."""
+    off = came[:, None] - answers
+    levels = np.array(QUANTILES)
+    return float(np.maximum(levels * off, (levels - 1) * off).mean())

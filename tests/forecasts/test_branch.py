@@ -1,0 +1,130 @@
+"""A run that is paused and goes on ends as if it had never been paused; and in other ways it ends as it was told to."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from rm_emulator.engine.branch import branch, obstacle
+from rm_emulator.engine.containers import Master
+from rm_emulator.engine.execution import ListedTimes, StageTimes
+from rm_emulator.engine.recording import MemoryRecording
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.experiments.assembly import assemble, cluster_of
+from rm_emulator.experiments.cell import inputs_of
+from rm_emulator.experiments.grid import cells
+from rm_emulator.forecasts.plays import Play, PlayFailed, play, plays
+from rm_emulator.scenario.load import load
+from tests.examples import examples
+from tests.same.scenarios import SCENARIOS
+
+#: Moments of each policy of each scenario, by night.
+MOMENTS = 4
+
+
+def simulations(name: str) -> dict[str, Any]:
+    """By label, a function that makes the run of seed 1 of a scenario anew, with its recording."""
+    loaded = load(SCENARIOS[name], seeds="1")
+    made = {}
+    for cell in cells(loaded, []):
+        if cell.baseline:
+            continue
+
+        def make(cell: Any = cell) -> tuple[Simulation, MemoryRecording]:
+            scenario, built = inputs_of(cell)
+            record = MemoryRecording()
+            entry = cell.scenario["spec"]["policies"][0]
+            run = assemble(scenario, entry, cell.seed, built, record, config=cluster_of(scenario, built))
+            run.simulation.begin(scenario.spec.until)
+            return run.simulation, record
+
+        made[cell.label] = make
+    return made
+
+
+def ends(record: MemoryRecording) -> dict[str, tuple[int | None, int | None]]:
+    return {row.id: (row.first_start_ms, row.finish_ms) for row in record.jobs}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name == "overbooked")) for name in sorted(SCENARIOS)]
+)
+def test_a_run_that_was_paused_at_a_random_moment_ends_every_job_as_before(name: str) -> None:
+    draw = random.Random(name)
+    for label, make in simulations(name).items():
+        whole, record = make()
+        whole.go_on()
+        before = ends(record)
+        for _ in range(examples(MOMENTS)):
+            paused, again = make()
+            at = draw.randrange(1, max(2, whole.end_ms))
+            paused.calendar.advance(at)
+            if not obstacle(paused):
+                branch(paused, None, paused.workload.jobs[paused.arrivals.count :])
+            paused.go_on()
+            assert ends(again) == before, (label, at)
+
+
+class Longer:
+    """Every task that has not ended takes so much longer than it would have."""
+
+    def __init__(self, simulation: Simulation, factor: int) -> None:
+        self._simulation, self._factor = simulation, factor
+
+    def stage_times(self, job: Master) -> list[StageTimes]:
+        return [ListedTimes([ms * self._factor for ms in times.first]) for times in job.times]  # type: ignore[attr-defined]
+
+
+def paused(at_ms: int = 20_000) -> Simulation:
+    simulation, _ = simulations("events")["fifo"]()
+    simulation.calendar.advance(at_ms)
+    return simulation
+
+
+def test_running_tasks_take_the_new_run_time_from_their_own_start() -> None:
+    simulation = paused()
+    running = [c for c in simulation.containers.values() if c.started_ms is not None]
+    assert running
+    before = {c.container: (c.started_ms, c.runtime) for c in running}
+    branch(simulation, Longer(simulation, 3), ())
+    for container in running:
+        started, runtime = before[container.container]
+        assert container.started_ms == started
+        assert abs(container.runtime - 3 * runtime) <= 3  # whole ms at the speed of the node
+
+
+def test_without_arrivals_no_other_job_comes() -> None:
+    simulation = paused()
+    live = set(simulation.jobs)
+    courses = play(simulation, Play(None))
+    assert set(courses) == live
+    assert all(course.finish_ms is not None for course in courses.values())
+
+
+def test_a_play_leaves_the_paused_run_as_it_was() -> None:
+    simulation = paused()
+    rest = tuple(simulation.workload.jobs[simulation.arrivals.count :])
+    twice = [lambda: Play(None, rest)] * 3
+    first, *others = plays(simulation, twice)
+    assert others == [first] * 2
+    assert simulation.calendar.now == 20_000
+
+
+def test_a_play_ends_with_the_last_watched_job() -> None:
+    simulation = paused()
+    job = next(iter(simulation.jobs))
+    (whole,) = plays(simulation, [lambda: Play(None)])
+    (short,) = plays(simulation, [lambda: Play(None, (), (job,))])
+    assert short[job] == whole[job]
+    assert all(course.finish_ms is None or course.finish_ms <= whole[job].finish_ms for course in short.values())
+
+
+def test_an_error_in_a_play_is_told_with_its_message() -> None:
+    def broken() -> Play:
+        raise ValueError("the policy failed at job-7")
+
+    with pytest.raises(PlayFailed, match="ValueError: the policy failed at job-7"):
+        list(plays(paused(), [broken]))

@@ -1,0 +1,120 @@
+"""Draws of run times: given what has been seen, and the same whatever is changed."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from rm_emulator.forecasts.draws import Moment, stage_belief
+from rm_emulator.forecasts.run_times import JudgedBeliefs, Listener
+from schedulers.core.events import ContainerEnded, ContainerStarted, HistoryPrimed, JobSubmitted, NodeAdded, Tick
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Job, Node, PastJob, Stage
+from schedulers.core.scheduler import Scheduler
+from schedulers.kit.beliefs import Belief
+from schedulers.kit.history import HistoryParams
+
+SECOND = 1000
+
+
+def heard(past: list[float], *, tasks: int = 4, runs: bool = True) -> tuple[Listener, Scheduler]:
+    """A job `nightly` of so many tasks on a free cluster, after earlier runs of these mean run times (s)."""
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy={"kind": "fifo"}, offers="event"))
+    listener = Listener(scheduler.state)
+    tell = listener.around(scheduler.handle)
+    tell(NodeAdded(0, Node(id="n", capacity=(tasks, tasks * 1024))))
+    jobs = [
+        PastJob(name="nightly", submitted=0, finished=n, stages=((tasks, seconds * SECOND),))
+        for n, seconds in enumerate(past)
+    ]
+    tell(HistoryPrimed(0, tuple(jobs)))
+    tell(JobSubmitted(1, Job(id="j", name="nightly", stages=(Stage(name="one", tasks=tasks, demand=(1, 1024)),))))
+    if runs:
+        for container in list(scheduler.state.containers):
+            tell(ContainerStarted(1, container))
+    return listener, scheduler
+
+
+def drawn(listener: Listener, now: int, draws: int = 400) -> np.ndarray:
+    """[draws, tasks]: the run times of the running tasks, ms."""
+    moment = Moment(listener, now, 1)
+    return np.array([list(moment.draw(number).running[0].values()) for number in range(draws)])
+
+
+def test_history_says_how_long_a_task_takes() -> None:
+    listener, _ = heard([100.0] * 40)
+    times = drawn(listener, 2)
+    assert np.median(times) == pytest.approx(100 * SECOND, rel=0.25)
+
+
+@pytest.mark.parametrize("elapsed_s", [10, 100, 1000, 100_000])
+def test_no_running_task_ends_before_it_has_run_as_long_as_it_has(elapsed_s: int) -> None:
+    listener, _ = heard([100.0] * 40)
+    assert drawn(listener, 1 + elapsed_s * SECOND, 50).min() >= elapsed_s * SECOND
+
+
+def test_a_task_that_has_run_longer_than_expected_takes_longer_than_the_others_did() -> None:
+    listener, _ = heard([100.0] * 40)
+    early, late = (np.median(drawn(listener, 1 + s * SECOND)) for s in (10, 300))
+    assert late > 2 * early
+
+
+def test_finished_tasks_outweigh_a_history_that_was_wrong() -> None:
+    listener, scheduler = heard([100.0, 5.0] * 20, tasks=12)
+    tell = listener.around(scheduler.handle)
+    for container in list(scheduler.state.containers)[:10]:
+        tell(ContainerEnded(1 + 400 * SECOND, container, 0, 400 * SECOND))
+    assert np.median(drawn(listener, 1 + 400 * SECOND)) > 350 * SECOND
+
+
+def test_a_draw_is_the_same_whenever_it_is_made() -> None:
+    listener, _ = heard([100.0] * 40)
+    first, second = (Moment(listener, 2, 1).draw(7).running for _ in range(2))
+    assert first == second
+    assert Moment(listener, 2, 1).draw(8).running != first
+
+
+def test_a_job_without_any_history_is_named() -> None:
+    listener, _ = heard([], runs=False)
+    assert Moment(listener, 2, 1).unknown == ["j"]
+    listener, _ = heard([100.0] * 3, runs=False)
+    assert Moment(listener, 2, 1).unknown == []
+
+
+def test_a_task_that_is_over_makes_a_job_known() -> None:
+    listener, scheduler = heard([])
+    listener.around(scheduler.handle)(ContainerEnded(9, min(scheduler.state.containers), 0, 8))
+    assert Moment(listener, 9, 1).unknown == []
+
+
+def test_facts_that_teach_nothing_pass_by() -> None:
+    listener, scheduler = heard([100.0] * 3)
+    assert listener.around(scheduler.handle)(Tick(5)) == []
+    # A task that failed has no run time to learn from.
+    listener.around(scheduler.handle)(ContainerEnded(6, min(scheduler.state.containers), 1, 5))
+    seen = listener.beliefs.history.running("j")
+    assert seen is not None
+    assert seen.counts == [0]
+
+
+def test_intervals_hold_as_often_as_they_say_where_history_is_wrong_by_chance() -> None:
+    """Truth = estimate x error and estimate = truth x error are both met: 80 % hold 70 to 90 % of 300 new stages."""
+    for shrinks in (False, True):
+        random = np.random.default_rng(5)
+        beliefs = JudgedBeliefs(HistoryParams(), 0.5)
+        listener = Listener.__new__(Listener)
+        listener.beliefs = beliefs
+        held = []
+        for number in range(800):
+            level, error = random.normal(10, 1.5), random.normal(0, 1.0)
+            truth, mean = (level, level + error) if shrinks else (level + error, level)
+            prior = Belief(mean, 1.0, 0.1, "history:job_name")
+            if number >= 500:
+                belief = stage_belief(listener, prior)
+                inside = belief.cumulated[np.searchsorted(belief.grid, truth) * len(belief.noises) - 1]
+                held.append(0.1 < inside < 0.9)
+            beliefs.judge(prior, math.exp(truth))
+        assert 0.7 < fmean(held) < 0.9

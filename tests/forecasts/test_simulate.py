@@ -1,0 +1,166 @@
+"""`rm-emulator simulate` and `rm_emulator.simulate` on a small run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rm_emulator
+from rm_emulator.issues import InvalidInput
+from tests.cli.conftest import Command, command
+
+pytestmark = pytest.mark.slow
+__all__ = ["command"]
+
+SCENARIO: dict[str, Any] = {
+    "apiVersion": "rm-emulator.io/v1alpha1",
+    "kind": "Scenario",
+    "metadata": {"name": "small"},
+    "spec": {
+        "cluster": {"nodes": [{"count": 4, "capacity": {"cpu": 4, "memory": "16Gi"}}], "profile": "events"},
+        "queues": [{"name": "root"}, {"name": "default", "parent": "root"}, {"name": "fast", "parent": "root"}],
+        "workload": {"kind": "synthetic", "preset": "2sigma-like", "jobs": 60, "load": 1.2},
+        "policies": [
+            {"label": "fifo", "kind": "fifo"},
+            {"label": "told", "kind": "sjf", "predictor": {"kind": "oracle"}},
+        ],
+        "seeds": [1],
+    },
+}
+DAGJOB = """
+apiVersion: rm-emulator.io/v1alpha1
+kind: DagJob
+metadata: {name: mine, namespace: ann}
+spec:
+  queue: %s
+  stages:
+  - name: map
+    tasks: 6
+    template: {spec: {containers: [{name: c, resources: {requests: {cpu: "1", memory: 1Gi%s}}}]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("small") / "out"
+    rm_emulator.run(SCENARIO, out=out, jobs=1)
+    return out
+
+
+@pytest.fixture(scope="module")
+def middle(run: Path) -> str:
+    """A moment at which jobs wait."""
+    jobs = rm_emulator.load(run).jobs
+    return f"{int(jobs['submit_ms'].quantile(0.8)) // 1000}s"
+
+
+def file(tmp_path: Path, queue: str = "default", more: str = "") -> Path:
+    path = tmp_path / "job.yaml"
+    path.write_text(DAGJOB % (queue, more))
+    return path
+
+
+def test_every_live_job_is_answered_with_its_quantiles_in_order(run: Path, middle: str) -> None:
+    found = rm_emulator.simulate(run, middle, draws=8, earlier=0).jobs
+    assert len(found) > 3
+    known = found.filter(found["finish_p10_s"].is_not_null())
+    assert (known["finish_p10_s"] <= known["finish_p50_s"]).all()
+    assert (known["finish_p50_s"] <= known["finish_p90_s"]).all()
+    assert (known["finish_p10_s"] >= float(middle[:-1])).all()
+
+
+def test_equal_questions_have_equal_answers(run: Path, middle: str) -> None:
+    first, second = (rm_emulator.simulate(run, middle, draws=4, earlier=1).answer for _ in range(2))
+    assert first == second
+
+
+def test_a_policy_that_is_told_true_run_times_is_answered_with_what_came(run: Path, middle: str) -> None:
+    answer = rm_emulator.simulate(run, middle, label="told").answer
+    assert answer.draws == 1
+    jobs = rm_emulator.load(run).jobs
+    came = {row["id"]: row["finish_ms"] for row in jobs.filter(jobs["label"] == "told").to_dicts()}
+    # Jobs that came later may pass those that wait, so only the jobs that run by then are as they were.
+    started = [job for job in answer.jobs if job.started_ms is not None and job.running == job.tasks - job.ended]
+    assert started
+    assert all(job.finish.p50_ms == came[job.job] for job in started)
+
+
+def test_a_job_of_a_file_is_told_its_start_whom_it_delays_and_what_would_help(
+    run: Path, middle: str, tmp_path: Path
+) -> None:
+    forecast = rm_emulator.simulate(run, middle, file(tmp_path), draws=6, earlier=0)
+    (new,) = forecast.answer.asked
+    assert new.job == "ann/mine"
+    assert new.start.p50_ms is not None
+    assert new.nodes
+    assert forecast.jobs.row(0, named=True)["asked"]
+    # fifo serves the job last, so nobody that is there waits for it.
+    assert forecast.delays.is_empty()
+
+
+def test_jobs_go_on_to_arrive_where_that_is_asked(run: Path, middle: str, tmp_path: Path) -> None:
+    without, with_ = (
+        rm_emulator.simulate(run, middle, file(tmp_path), draws=4, earlier=0, tries=False, arrivals=window)
+        for window in (None, middle)
+    )
+    # fifo: whoever comes later delays nobody.
+    assert without.answer.jobs == with_.answer.jobs
+
+
+def test_the_command_prints_one_document(run: Path, middle: str, command: Command) -> None:
+    done = command("simulate", "--from", f"{run}@{middle}", "--draws", "3", "--earlier", "1", "--json")
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)
+    assert answer["policy"] == "fifo"
+    assert answer["draws"] == 3
+
+
+@pytest.mark.parametrize(
+    ("at", "says"),
+    [
+        ("", "names no moment (expected RUN_DIR@TIME, such as out/demo@2h)"),
+        ("@soon", "not a duration: 'soon'"),
+        ("@900d", "the run is over by then"),
+    ],
+)
+def test_a_moment_that_is_none_is_refused(run: Path, command: Command, at: str, says: str) -> None:
+    done = command("simulate", "--from", f"{run}{at}", "-q")
+    assert done.code == 2
+    assert says in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path, command: Command) -> None:
+    done = command("simulate", "--from", f"{tmp_path}@1h")
+    assert (done.code, done.out) == (2, "")
+    assert "is not a run directory: there are no runs in it" in done.err
+
+
+@pytest.mark.parametrize(
+    ("queue", "more", "says"),
+    [
+        ("nowhere", "", "nowhere"),
+        ("default", ", example.com/gpu: 1", "asks for example.com/gpu, which no node of the run has"),
+    ],
+)
+def test_a_job_that_the_cluster_has_no_place_for_is_refused(
+    run: Path, middle: str, tmp_path: Path, queue: str, more: str, says: str
+) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        rm_emulator.simulate(run, middle, file(tmp_path, queue, more), draws=2, earlier=0)
+
+
+def test_a_job_that_is_in_the_run_is_no_new_job(run: Path, middle: str, tmp_path: Path) -> None:
+    taken = rm_emulator.simulate(run, middle, draws=1, earlier=0).answer.jobs[0].job
+    path = file(tmp_path)
+    path.write_text(path.read_text().replace("name: mine, namespace: ann", f"name: {taken}"))
+    with pytest.raises(InvalidInput, match=f"job '{taken}' is in the run already"):
+        rm_emulator.simulate(run, middle, path, draws=2, earlier=0)
+
+
+def test_a_job_without_history_and_true_run_times_do_not_go_together(run: Path, middle: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="told true run times"):
+        rm_emulator.simulate(run, middle, file(tmp_path), label="told")
