@@ -32,6 +32,11 @@ class Arrivals:
         return self.count < len(self._jobs)
 
     @property
+    def finished_jobs(self) -> int:
+        """Number of jobs that have arrived and ended."""
+        return self.count - len(self._engine.jobs)
+
+    @property
     def arrived(self) -> Sequence[WorkloadJob]:
         """The jobs so far, in order of arrival."""
         return self._jobs[: self.count]

@@ -25,7 +25,6 @@ from rm_emulator.engine.execution import Execution, WavesOf
 from rm_emulator.engine.features import features_of
 from rm_emulator.engine.features.disorder import shuffle
 from rm_emulator.engine.features.feature import Feature, Hooks
-from rm_emulator.engine.features.unlike import UnlikeNodes
 from rm_emulator.engine.preemptions import Preemptions
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import Recording
@@ -45,8 +44,7 @@ class Simulation:
 
     `waves_of` looks up measured wave profiles. With `oracle`, the true means are sent as `Estimated` before each job.
     `progress` is called now and then with the number of finished tasks.
-    After `run`: `end_ms`, `finished_tasks`, `decision_ns` (a sample of wall times of rounds), `facts` (handled),
-    `locality`.
+    After `run`: `end_ms`, `finished_tasks`, `decision_ns` (a sample of wall times of rounds), `facts` (handled).
 
     For profiles and features: live `jobs` and `containers`; `arrivals`, the jobs to come; `actions`, the method for
     each class of decisions; `enter_end`, the entry of a task's end on the calendar.
@@ -110,17 +108,6 @@ class Simulation:
         return next((each for each in self._features if isinstance(each, kind)), None)
 
     @property
-    def locality(self) -> dict[str, float] | None:
-        """Shares of tasks on a node with their input, in a rack with the input, elsewhere; None: no input."""
-        unlike = self.feature(UnlikeNodes)
-        return None if unlike is None else unlike.locality
-
-    @property
-    def finished_jobs(self) -> int:
-        """Number of jobs that have ended."""
-        return self.arrivals.count - len(self.jobs)
-
-    @property
     def arrivals_left(self) -> bool:
         """Whether jobs are still to come."""
         return self.arrivals.are_left
@@ -139,12 +126,8 @@ class Simulation:
         Services run until `until`, or until the last batch job is over.
         """
         with few_collections():
-            self.go(until)
-
-    def go(self, until: int | None = None) -> None:
-        """As `run`, with the garbage collector untouched: for a run in a coroutine, left and continued."""
-        self.begin(until)
-        self.go_on()
+            self.begin(until)
+            self.go_on()
 
     def begin(self, until: int | None = None) -> None:
         """Enter the first events, for a run up to `until`."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from rm_emulator.engine.features.unlike import locality
 from rm_emulator.engine.recording import SERVICE_COLUMNS
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
@@ -118,7 +119,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         **_names(entry),
         "load": load,
         "load_resource": load_resource,
-        "locality": simulation.locality,
+        "locality": locality(simulation.feature),
         "decisions": who.decided,
         **({} if who.messages is None else {"messages_per_task": round(who.messages / max(1, tasks), 3)}),
         "decision_us": _quantiles_us(simulation.decision_ns),
@@ -193,7 +194,7 @@ def _status(simulation: Simulation) -> Status:
     return Status(
         simulation.finished_tasks,
         workload.tasks,
-        simulation.finished_jobs,
+        simulation.arrivals.finished_jobs,
         len(workload.jobs),
         simulation.calendar.now,
         jobs,

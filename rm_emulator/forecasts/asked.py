@@ -193,7 +193,7 @@ class _Asking:
                     known=known,
                     nodes=most_frequent((course.nodes for course in courses), len(courses)),
                     delays=late,
-                    sooner=self._sooner(job, new, with_) if self.question.tries else (),
+                    sooner=self._sooner(job, new, with_) if known and self.question.tries else (),
                 )
             )
         return tuple(found)

@@ -112,13 +112,14 @@ def _delayed(delays: Sequence[Delay]) -> str:
 
 def _table(answer: Answer) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for heading in ("job", "ended", "running", "waiting", "starts", "ends: 10 %", "50 %", "90 %"):
+    for heading in ("job", "ended", "running", "waiting", "starts in", "ends in: 10 %", "50 %", "90 %"):
         table.add_column(heading, justify="left" if heading == "job" else "right")
     for job in sorted(answer.jobs, key=_order)[:_ROWS]:
         waiting = job.tasks - job.ended - job.running
         ends = (job.finish.p10_ms, job.finish.p50_ms, job.finish.p90_ms)
-        told = [_clock(ms) for ms in ends] if job.known else ["?", "?", "?"]
-        table.add_row(job.job, f"{job.ended}", f"{job.running}", f"{waiting}", _starts(job), *told)
+        told = [_in(ms, answer.at_ms) for ms in ends] if job.known else ["?", "?", "?"]
+        starts = "started" if job.start is None else _in(job.start.p50_ms, answer.at_ms)
+        table.add_row(job.job, f"{job.ended}", f"{job.running}", f"{waiting}", starts, *told)
     return table
 
 
@@ -127,12 +128,16 @@ def _order(job: JobAnswer) -> tuple[float, int]:
     return (float("inf") if job.finish.p50_ms is None else job.finish.p50_ms, job.submitted_ms)
 
 
-def _starts(job: JobAnswer) -> str:
-    return "started" if job.start is None else _clock(job.start.p50_ms)
-
-
-def _clock(ms: int | None) -> str:
-    return "never" if ms is None else clock(ms)
+def _in(ms: int | None, at_ms: int) -> str:
+    """The time from the moment on by its two largest units: `12m35s`, `3h05m`, `4d02h`."""
+    if ms is None:
+        return "never"
+    minutes, seconds = divmod(round((ms - at_ms) / 1000), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d{hours:02}h"
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{seconds:02}s"
 
 
 def _unknown(jobs: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import pytest
 from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.control import Stalled
+from rm_emulator.engine.features.unlike import locality
 from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Attempt, Audit, MemoryRecording, job, node, stage
@@ -480,7 +481,7 @@ def test_a_task_away_from_its_input_takes_longer() -> None:
     made = Run(reads(("n1",), ("n1",), ("n1",), ()), *nodes, remote=Remote(rack=1.2, off=1.5), profile="events")
     took = {t.node: t.ended_ms - (t.started_ms or 0) for t in made.tasks if t.task < 3}
     assert took == {"n1": 1000, "n2": 1200, "n3": 750}
-    assert made.simulation.locality == {"node": 1 / 3, "rack": 1 / 3, "off": 1 / 3}
+    assert locality(made.simulation.feature) == {"node": 1 / 3, "rack": 1 / 3, "off": 1 / 3}
     assert made.kept.jobs[0].work_ms == 4000  # distance is no work
 
 
@@ -493,7 +494,7 @@ def test_a_gang_that_is_not_in_one_rack_takes_longer(racks: str, gang: bool, ms:
 
 
 def test_without_input_there_is_no_locality() -> None:
-    assert Run(single(1000)).simulation.locality is None
+    assert locality(Run(single(1000)).simulation.feature) is None
 
 
 def test_a_move_to_a_task_without_input_forgets_the_distance() -> None:
@@ -504,7 +505,7 @@ def test_a_move_to_a_task_without_input_forgets_the_distance() -> None:
     jobs: list[Any] = [(0, job("a", *both), (Fixed(1000), Fixed(1000)))]
     made = Run(jobs, node("n1"), profile="events", executors=Executors(moving_ms=0), remote=Remote(off=1.5))
     assert [t.ended_ms - (t.started_ms or 0) for t in made.tasks] == [1500, 1000, 1000, 1000]
-    assert made.simulation.locality == {"node": 0.0, "rack": 0.0, "off": 1.0}
+    assert locality(made.simulation.feature) == {"node": 0.0, "rack": 0.0, "off": 1.0}
 
 
 @pytest.mark.parametrize("profile", profiles.names)

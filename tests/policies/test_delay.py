@@ -10,6 +10,7 @@ import pytest
 
 from rm_emulator import testing
 from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.features.unlike import locality
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import POLICY_CHECKS, Case, MemoryRecording, PolicyCheck, Subject, job, node, scheduler, stage
 from rm_emulator.workload import data
@@ -315,8 +316,9 @@ def busy(policy: dict[str, Any], seed: int, *, remote: float = 1.5) -> tuple[flo
         EngineConfig(nodes=nodes), data.place(workload, nodes, 3, seed), Scheduler(config), kept, seed=seed
     )
     made.run()
-    assert made.locality is not None
-    return made.locality["node"], sum(row.finish_ms - row.submit_ms for row in kept.jobs) / len(jobs) / 1000
+    shares = locality(made.feature)
+    assert shares is not None
+    return shares["node"], sum(row.finish_ms - row.submit_ms for row in kept.jobs) / len(jobs) / 1000
 
 
 @pytest.mark.parametrize("seed", [1, 2])

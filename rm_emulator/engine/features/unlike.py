@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rm_emulator.engine.containers import Container
 from rm_emulator.engine.execution import LONGEST_MS, NodeTimes
@@ -57,10 +57,19 @@ class UnlikeNodes(Feature):
 
     @property
     def locality(self) -> dict[str, float] | None:
-        """Shares of finished tasks by distance, see `Simulation.locality`."""
+        """Shares of finished tasks by distance: node, rack, elsewhere."""
         counts = self._distances.counts
         total = sum(counts)
         return {name: n / total for name, n in zip(("node", "rack", "off"), counts, strict=True)} if total else None
+
+
+def locality(feature: Callable[[type[UnlikeNodes]], UnlikeNodes | None]) -> dict[str, float] | None:
+    """Shares of tasks on a node with their input, in a rack with the input, elsewhere; None: no input.
+
+    feature: of the run (`Simulation.feature`).
+    """
+    unlike = feature(UnlikeNodes)
+    return None if unlike is None else unlike.locality
 
 
 class Distances:
