@@ -7,10 +7,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import rm_emulator
 from rm_emulator.issues import InvalidInput
-from rm_emulator.results import waits
+from rm_emulator.results import metrics, stages, waits
 from rm_emulator.results.replay import logs_of
 from rm_emulator.results.story import STARTING, story
 from rm_emulator.results.summary import read_table
@@ -41,6 +42,23 @@ def test_waits_and_idle_times_are_those_that_explain_tells(hello, label):
         reasons = {part.reason: part.ms for part in told.reasons if part.reason != STARTING}
         assert dict(sums.iter_rows()) == pytest.approx(reasons, abs=1000)
         assert idle[job] == told.waited_ms
+
+
+@pytest.mark.parametrize("block", [3, 60])
+def test_attempts_read_in_blocks_have_the_waits_of_all_together(hello, monkeypatch, block):
+    cell = hello / "runs/fair/1"
+    jobs, tasks, nodes = tables(cell)
+    said = waits.read(logs_of(cell))
+    stretches, idle = waits.stretches(jobs, tasks, nodes, said), waits.idle(jobs, tasks)
+    lived = metrics.timed(jobs).select("tasks", "submit_ms", job="id", end_ms="finish_ms")
+    opened = waits.opened(jobs, tasks, said.stages).join(
+        said.stages.select("job", "stage", "name"), on=["job", "stage"]
+    )
+    lives = stages.lives(lived, tasks, opened)
+    monkeypatch.setattr(metrics, "BLOCK", block)
+    assert_frame_equal(waits.stretches(jobs, tasks.lazy(), nodes, said), stretches)
+    assert_frame_equal(waits.idle(jobs, tasks.lazy()), idle, check_row_order=False)
+    assert stages.lives(lived, tasks.lazy(), opened) == lives
 
 
 CLUSTER = {"node": [None], "resource": ["cpu"], "capacity": [1000], "start_ms": [0], "end_ms": [1000]}
