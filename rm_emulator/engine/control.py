@@ -11,7 +11,7 @@ from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, WantsNo
 from schedulers.core.decider import Decider
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import SchedulerError
-from schedulers.core.events import Event, Rehearsed
+from schedulers.core.events import Event, Heartbeat, Rehearsed
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy, Triggers
@@ -150,6 +150,22 @@ class OneScheduler(Control):
     def version(self) -> int:
         """Count of changes, from the one state without a sum: two calls for each beat."""
         return self._state.counts.version
+
+    @property
+    def counts_idle_beats(self) -> bool:
+        """Whether the policy counts every beat, and can say that beats change nothing."""
+        return self.triggers.every_beat and isinstance(self._scheduler, Scheduler) and self.next_change is None
+
+    @property
+    def beats_pass(self) -> bool:
+        """Whether beats change nothing before the next fact of another kind."""
+        assert isinstance(self._scheduler, Scheduler)
+        return self._scheduler.beats_pass
+
+    def let_pass(self, beats: Sequence[Heartbeat]) -> None:
+        """Take in beats while `beats_pass`."""
+        assert isinstance(self._scheduler, Scheduler)
+        self._scheduler.let_pass(beats)
 
     def could_place(self, node: str) -> bool:
         """Whether a waiting task could start on this node now, or the policy urges an offer of the node."""

@@ -6,7 +6,7 @@ check and apply each suggestion, report waiting jobs with reasons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -204,6 +204,26 @@ class Scheduler:
             or self._matters_to_policy(event, asked=asked)
         ):
             log.add(event, decisions)
+
+    @property
+    def beats_pass(self) -> bool:
+        """Whether beats, each counted by the policy, change nothing before the next fact of another kind."""
+        state, to_check = self.state, self.holds.to_check
+        return not (
+            state.waiting
+            or self._copies is not None
+            or state.reservations is not None
+            or self._wants_nodes is not None
+            or self._searches is not None
+            or self._pop_memory_changed is not None
+            or to_check.at < len(to_check.entries)
+        ) and self.policy.beats_pass(self.view)
+
+    def let_pass(self, beats: Sequence[Heartbeat]) -> None:
+        """Take in beats while `beats_pass`, in order of time: the log keeps each of them."""
+        self.state.now = beats[-1].at
+        if self._log is not None:
+            self._log.add_all(beats)
 
     def _matters_to_policy(self, event: Event, *, asked: bool) -> bool:
         """Whether a fact without a change counts for the policy all the same, so that the log must keep the fact."""

@@ -180,6 +180,10 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
         yarn = self._yarn
         return not (yarn is None or yarn.asking or yarn.reserved or view.has_changed or self._restored)
 
+    def beats_pass(self, view: ClusterView) -> bool:
+        """See Policy.beats_pass."""
+        return self._by_beat and not self._victims and self._is_idle(view)
+
     def _note(self, yarn: Y, event: Event, view: ClusterView) -> None:
         """Take a fact over into the books."""
         if isinstance(event, NodeAdded):
