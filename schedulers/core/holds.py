@@ -85,7 +85,7 @@ class Holds:
     def _reason_of_nodes(self, job: JobState, stages: list[StageState]) -> Reason:
         """The reason of stages kept waiting by nothing but room."""
         state = self._state
-        if not all(state.sizes.fitting(stage.size) for stage in stages):
+        if not all(state.sizes.fits_some_node(stage.size) for stage in stages):
             return Reason.NO_ROOM
         if not all(state.sizes.has_room_for_all(stage) for stage in stages if job.is_waiting_gang(stage)):
             return Reason.NO_ROOM_FOR_GANG
