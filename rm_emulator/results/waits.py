@@ -9,7 +9,7 @@ all jobs cost a single pass through the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ import polars as pl
 
 from rm_emulator.results.fairness import latest_end
 from rm_emulator.results.metrics import Attempts, blocks, whole_cluster
-from rm_emulator.results.replay import log_lines
+from rm_emulator.results.replay import log_blocks
 from schedulers.core.decisions import Hold
 from schedulers.core.events import JobSubmitted
 from schedulers.core.reasons import Reason
@@ -55,9 +55,10 @@ MEANINGS: Final = {
 }
 #: A cluster of which less is free counts as full.
 _FULL: Final = 0.05
-_EVENT: Final = b'{"event"'
-_HOLD: Final = b'{"decision":"Hold"'
-_SUBMITTED: Final = b'{"event":"JobSubmitted"'
+#: Each with the line end before.
+_EVENT: Final = b'\n{"event"'
+_HOLD: Final = b'\n{"decision":"Hold"'
+_SUBMITTED: Final = b'\n{"event":"JobSubmitted"'
 _HOLDS: Final = {"job": pl.String(), "at_ms": pl.Int64(), "reason": pl.String()}
 _STAGES: Final = {
     "job": pl.String(),
@@ -90,19 +91,42 @@ def read(logs: Iterable[Path]) -> LoggedHolds:
     fact = b""
     at, hold = msgspec.json.Decoder(_At), msgspec.json.Decoder(Hold)
     submitted = msgspec.json.Decoder(JobSubmitted)
-    for line in chain.from_iterable(map(log_lines, logs)):
-        if line.startswith(_EVENT):
-            fact = line
-            if line.startswith(_SUBMITTED):
-                job = submitted.decode(line).job
-                for index, stage in enumerate(job.stages):
-                    stages += [(job.id, index, stage.tasks, parent, stage.name) for parent in stage.above or (None,)]
-        elif line.startswith(_HOLD) and fact:
-            said = hold.decode(line)
-            holds.append((said.job, at.decode(fact).at, said.reason.value))
+    # By search: of a million tasks few of four million lines are needed.
+    for block in chain.from_iterable(map(log_blocks, logs)):
+        lines = b"\n" + block
+        for place in _places(lines, _SUBMITTED):
+            job = submitted.decode(_line(lines, place)).job
+            for index, stage in enumerate(job.stages):
+                stages += [(job.id, index, stage.tasks, parent, stage.name) for parent in stage.above or (None,)]
+        for place in _places(lines, _HOLD):
+            fact = _last_fact(lines, place) or fact
+            if fact:
+                said = hold.decode(_line(lines, place))
+                holds.append((said.job, at.decode(fact).at, said.reason.value))
+        fact = _last_fact(lines, len(lines)) or fact
     return LoggedHolds(
         pl.DataFrame(holds, schema=_HOLDS, orient="row"), pl.DataFrame(stages, schema=_STAGES, orient="row")
     )
+
+
+def _places(lines: bytes, start: bytes) -> Iterator[int]:
+    """The places of line ends before lines with this start."""
+    place = lines.find(start)
+    while place >= 0:
+        yield place
+        place = lines.find(start, place + 1)
+
+
+def _line(lines: bytes, place: int) -> bytes:
+    """The line behind a line end."""
+    end = lines.find(b"\n", place + 1)
+    return lines[place + 1 : end if end >= 0 else len(lines)]
+
+
+def _last_fact(lines: bytes, place: int) -> bytes:
+    """The last fact that begins before a place; empty without one."""
+    found = lines.rfind(_EVENT, 0, place)
+    return _line(lines, found) if found >= 0 else b""
 
 
 def stretches(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame, said: LoggedHolds) -> pl.DataFrame:

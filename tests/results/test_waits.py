@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 import rm_emulator
 from rm_emulator.issues import InvalidInput
-from rm_emulator.results import metrics, stages, waits
+from rm_emulator.results import metrics, replay, stages, waits
 from rm_emulator.results.replay import logs_of
 from rm_emulator.results.story import STARTING, story
 from rm_emulator.results.summary import read_table
@@ -160,3 +161,24 @@ def test_a_damaged_log_is_named(tmp_path):
 
 def test_every_reason_has_a_meaning():
     assert list(waits.MEANINGS) == list(Reason)
+
+
+@pytest.mark.parametrize("size", [1, 200, 5000])
+def test_what_is_read_does_not_depend_on_how_much_is_searched_at_once(hello, monkeypatch, size):
+    logs = logs_of(hello / "runs/fair/1")
+    whole = waits.read(logs)
+    assert len(whole.holds) > 1
+    monkeypatch.setattr(replay, "_BLOCK", size)
+    found = waits.read(logs)
+    assert_frame_equal(found.holds, whole.holds)
+    assert_frame_equal(found.stages, whole.stages)
+
+
+def test_holds_read_are_those_of_a_reading_line_by_line(hello):
+    logs, at, found = logs_of(hello / "runs/fair/1"), None, []
+    for line in replay.log_lines(logs[0]):
+        said = json.loads(line)
+        at = said["at"] if "event" in said else at
+        if said.get("decision") == "Hold":
+            found.append((said["job"], at, said["reason"]))
+    assert waits.read(logs).holds.rows() == found
