@@ -177,6 +177,7 @@ class Beats(Profile):
 
     def _beats_pass(self) -> bool:
         """Whether beats change nothing before the next entry of the calendar: no report, no count."""
+        # Only while the engine is busy, since else beats are counted, until the run has stalled.
         return not self._unreported and self.control.beats_pass and self.engine.is_busy
 
     def _let_pass(self, beats: Sequence[tuple[int, int]]) -> None:

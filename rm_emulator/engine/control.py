@@ -154,6 +154,7 @@ class OneScheduler(Control):
     @property
     def counts_idle_beats(self) -> bool:
         """Whether the policy counts every beat, and can say that beats change nothing."""
+        # Stand-ins for a scheduler, and policies that look at the clock, hear every beat.
         return self.triggers.every_beat and isinstance(self._scheduler, Scheduler) and self.next_change is None
 
     @property

@@ -159,6 +159,7 @@ class Ring:
     def _passed(self, turn: tuple[int, int]) -> tuple[int, int]:
         """Let beats from a turn on pass, up to the calendar's next entry; returns the turn after them."""
         entry, members = self._calendar.next_entry, self._members
+        # Without an entry nothing would ever end the beats; one by one a policy's patience does.
         if entry is None:
             return turn
         until, beats = entry[0], list[tuple[int, int]]()
@@ -167,6 +168,7 @@ class Ring:
         while True:
             phase, node = members[position]
             at = round_began + phase
+            # The time first: at nearly all beats the entry is far away.
             if (at >= until and (at, priority(BEAT, node)) >= entry) or len(beats) == _TOGETHER:
                 break
             beats.append((at, node))
