@@ -44,7 +44,8 @@ class Beats(Profile):
         phases = keyed.generator(engine.seed, "phases").integers(0, config.heartbeat_ms, len(self._ids)).tolist()
         self._disorder = engine.feature(DisorderFeature)
         beat = self._hear_beat if self._disorder is None else self._beat_in_disorder
-        idle = None if self._disorder is not None or not self.control.counts_idle_beats else self._beats_pass
+        self._idle_beats = self.control.idle_beats
+        idle = self._beats_pass if self._disorder is None and self._idle_beats is not None else None
         self.ring = Ring(
             engine.calendar, phases, config.heartbeat_ms, beat, begin=begin_ms, idle=idle, let_pass=self._let_pass
         )
@@ -178,13 +179,15 @@ class Beats(Profile):
     def _beats_pass(self) -> bool:
         """Whether beats change nothing before the next entry of the calendar: no report, no count."""
         # Only while the engine is busy, since else beats are counted, until the run has stalled.
-        return not self._unreported and self.control.beats_pass and self.engine.is_busy
+        assert self._idle_beats is not None
+        return not self._unreported and self._idle_beats.may_pass and self.engine.is_busy
 
     def _let_pass(self, beats: Sequence[tuple[int, int]]) -> None:
         """Hear beats, each a time and a node, that change nothing."""
         # One by one, a cluster's idle beats would be nine of ten facts, and most of the run.
         names = self._ids
-        self.control.let_pass([Heartbeat(at, names[node]) for at, node in beats])
+        assert self._idle_beats is not None
+        self._idle_beats.take_in([Heartbeat(at, names[node]) for at, node in beats])
         self.engine.facts += len(beats)
         self._idle_offers = 0
 

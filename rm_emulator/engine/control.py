@@ -11,7 +11,7 @@ from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, WantsNo
 from schedulers.core.decider import Decider
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import SchedulerError
-from schedulers.core.events import Event, Heartbeat, Rehearsed
+from schedulers.core.events import Event, Rehearsed
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy, Triggers
@@ -126,6 +126,10 @@ class OneScheduler(Control):
         says = type(policy).next_change is not Policy.next_change or state.reservations is not None
         self.next_change = scheduler.next_change if says else None
         self.triggers, self.plans = policy.triggers, self._plans is not None
+        # Stand-ins for a scheduler, and policies that look at the clock, hear every beat.
+        idle = scheduler.idle_beats if isinstance(scheduler, Scheduler) and self.next_change is None else None
+        self.idle_beats = idle if idle is not None and idle.exist else None
+        """Beats that change nothing, None where every beat is to be heard."""
 
     def _state_of(self, job: str) -> ClusterState:
         return self._state
@@ -150,23 +154,6 @@ class OneScheduler(Control):
     def version(self) -> int:
         """Count of changes, from the one state without a sum: two calls for each beat."""
         return self._state.counts.version
-
-    @property
-    def counts_idle_beats(self) -> bool:
-        """Whether the policy counts every beat, and can say that beats change nothing."""
-        # Stand-ins for a scheduler, and policies that look at the clock, hear every beat.
-        return self.triggers.every_beat and isinstance(self._scheduler, Scheduler) and self.next_change is None
-
-    @property
-    def beats_pass(self) -> bool:
-        """Whether beats change nothing before the next fact of another kind."""
-        assert isinstance(self._scheduler, Scheduler)
-        return self._scheduler.beats_pass
-
-    def let_pass(self, beats: Sequence[Heartbeat]) -> None:
-        """Take in beats while `beats_pass`."""
-        assert isinstance(self._scheduler, Scheduler)
-        self._scheduler.let_pass(beats)
 
     def could_place(self, node: str) -> bool:
         """Whether a waiting task could start on this node now, or the policy urges an offer of the node."""

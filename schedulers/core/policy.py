@@ -525,13 +525,6 @@ class Policy(ABC):
         """
         return None
 
-    def beats_pass(self, view: ClusterView) -> bool:
-        """Whether beats change nothing, nor lead to a suggestion, before the next fact of another kind.
-
-        Asked where `triggers.every_beat` is set and no task waits: such beats stand in the log, and are not told.
-        """
-        return False
-
     def about(self, job: JobState) -> dict[str, Any]:
         """Facts on a job for an explanation: its queue, say; under `said` a sentence on its last decision."""
         return {}
@@ -558,6 +551,7 @@ _ABILITY_OF_MEMBER: Final[Mapping[str, str]] = {
     "wanted_nodes": "WantsNodes",
     "urges": "WantsNodes",
     "memory_changed": "Remembers",
+    "beats_pass": "PassesBeats",
     "noted": "Remembers",
     "take_note": "Remembers",
     "passes_by": "TellsTurn",
