@@ -92,10 +92,19 @@ def memory_per_million_tasks(tiny: bool) -> Iterator[Row]:
         value=slope,
         unit="MB",
         reference=first["peak_mb"],
-        target="<= 300",
+        target="<= 100",
         note=f"growth of the peak from {first['tasks']:.0f} to {second['tasks']:.0f} tasks, extrapolated; "
         "reference: peak MB of the smaller run",
     )
+
+
+@benchmark("large_run", "engine")
+def large_run(tiny: bool) -> Iterator[Row]:
+    """A million tasks of `2sigma-like` on 10,000 nodes, `gs` with `slearn`, with summary and report, in a process."""
+    ran = _measured("benchmarks.large_run", 2 if tiny else 580)
+    note = f"a run of {ran['tasks']:.0f} tasks with its report"
+    yield Row(name="large_run_cpu_s", value=ran["cpu_s"], unit="s", target="<= 45", note=f"CPU time of {note}")
+    yield Row(name="large_run_memory", value=ran["peak_mb"], unit="MB", target="<= 400", note=f"peak of {note}")
 
 
 @benchmark("fan_in", "engine")

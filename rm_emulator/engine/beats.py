@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rm_emulator.engine.calendar import END
@@ -43,7 +44,11 @@ class Beats(Profile):
         phases = keyed.generator(engine.seed, "phases").integers(0, config.heartbeat_ms, len(self._ids)).tolist()
         self._disorder = engine.feature(DisorderFeature)
         beat = self._hear_beat if self._disorder is None else self._beat_in_disorder
-        self.ring = Ring(engine.calendar, phases, config.heartbeat_ms, beat, begin=begin_ms)
+        self._idle_beats = self.control.idle_beats
+        idle = self._beats_pass if self._disorder is None and self._idle_beats is not None else None
+        self.ring = Ring(
+            engine.calendar, phases, config.heartbeat_ms, beat, begin=begin_ms, idle=idle, let_pass=self._let_pass
+        )
         self._unheard = self.control.woken_sizes
         self.masters = Masters(engine, config.am_heartbeat_ms, answer_ms, self.report_later)
         self._skip = config.skip and not self.control.triggers.every_beat
@@ -170,6 +175,21 @@ class Beats(Profile):
                 self.report(container)
         engine.ask(Heartbeat(engine.calendar.now, name))
         self._settle(node, changed=self.control.version != version)
+
+    def _beats_pass(self) -> bool:
+        """Whether beats change nothing before the next entry of the calendar: no report, no count."""
+        # Only while the engine is busy, since else beats are counted, until the run has stalled.
+        assert self._idle_beats is not None
+        return not self._unreported and self._idle_beats.may_pass and self.engine.is_busy
+
+    def _let_pass(self, beats: Sequence[tuple[int, int]]) -> None:
+        """Hear beats, each a time and a node, that change nothing."""
+        # One by one, a cluster's idle beats would be nine of ten facts, and most of the run.
+        names = self._ids
+        assert self._idle_beats is not None
+        self._idle_beats.take_in([Heartbeat(at, names[node]) for at, node in beats])
+        self.engine.facts += len(beats)
+        self._idle_offers = 0
 
     def _settle(self, node: int, *, changed: bool) -> None:
         """Decide after a beat whether the node stays on the ring."""

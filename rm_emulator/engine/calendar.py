@@ -22,6 +22,11 @@ _FACTS: Final = START << _SHIFT
 _ENTRY: Final = 5  # parts of an entry: when, priority, number, callback, value; SimPy's own have four
 
 
+def priority(rank: int, key: int) -> int:
+    """The place of a rank and a key among the entries of an instant."""
+    return rank << _SHIFT | key
+
+
 class _Environment(simpy.Environment):
     """SimPy's environment, with bare callbacks and their values in the queue instead of events."""
 
@@ -58,6 +63,11 @@ class Calendar:
         """Whether an entry of this instant with this rank and key would be the next to be called."""
         queue = self._queue
         return not queue or (queue[0][0], queue[0][1]) > (self.now, rank << _SHIFT | key)
+
+    @property
+    def next_entry(self) -> tuple[int, int] | None:
+        """Time (ms) and priority (`priority`) of the next entry; None without entries."""
+        return (self._queue[0][0], self._queue[0][1]) if self._queue else None
 
     def go_to(self, when: int, rank: int, key: int) -> bool:
         """Set the time to `when`, as an entry with this rank and key would; False where another entry comes first."""

@@ -126,6 +126,10 @@ class OneScheduler(Control):
         says = type(policy).next_change is not Policy.next_change or state.reservations is not None
         self.next_change = scheduler.next_change if says else None
         self.triggers, self.plans = policy.triggers, self._plans is not None
+        # Stand-ins for a scheduler, and policies that look at the clock, hear every beat.
+        idle = scheduler.idle_beats if isinstance(scheduler, Scheduler) and self.next_change is None else None
+        self.idle_beats = idle if idle is not None and idle.exist else None
+        """Beats that change nothing, None where every beat is to be heard."""
 
     def _state_of(self, job: str) -> ClusterState:
         return self._state

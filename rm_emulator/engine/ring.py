@@ -8,18 +8,35 @@ notes, section 5.4). Both meet the same beats in the same order: by time, then b
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-from rm_emulator.engine.calendar import BEAT, Calendar
+from rm_emulator.engine.calendar import BEAT, Calendar, priority
+
+#: Beats that pass together at most, for the sake of memory.
+_TOGETHER: Final = 4096
 
 
 class Ring:
-    """Nodes that beat, and the next beat. Calls `beat(node)` at each beat, from `begin` on (ms, whole intervals)."""
+    """Nodes that beat, and the next beat. Calls `beat(node)` at each beat, from `begin` on (ms, whole intervals).
+
+    idle: whether beats change nothing before the next entry of the calendar. Such beats, (time, node), go to `let_pass`
+    together.
+    """
 
     def __init__(
-        self, calendar: Calendar, phases: list[int], interval: int, beat: Callable[[int], None], *, begin: int = 0
+        self,
+        calendar: Calendar,
+        phases: list[int],
+        interval: int,
+        beat: Callable[[int], None],
+        *,
+        begin: int = 0,
+        idle: Callable[[], bool] | None = None,
+        let_pass: Callable[[Sequence[tuple[int, int]]], object] = len,
     ) -> None:
         self._calendar, self._interval, self._beat, self._begin = calendar, interval, beat, begin
+        self._idle, self._let_pass = idle, let_pass
         self._phase = phases
         self._members: list[tuple[int, int]] = []
         self._inside = bytearray(len(phases))
@@ -133,6 +150,33 @@ class Ring:
                 return  # armed during the beat
             self._changed = False
             turn = self._upcoming()
+            if turn is not None and self._idle is not None and self._idle():
+                turn = self._passed(turn)
             if turn is None or not self._calendar.go_to(turn[0], BEAT, turn[1]):
                 self._enter(turn)
                 return
+
+    def _passed(self, turn: tuple[int, int]) -> tuple[int, int]:
+        """Let beats from a turn on pass, up to the calendar's next entry; returns the turn after them."""
+        entry, members = self._calendar.next_entry, self._members
+        # Without an entry nothing would ever end the beats; one by one a policy's patience does.
+        if entry is None:
+            return turn
+        until, beats = entry[0], list[tuple[int, int]]()
+        position = bisect_left(members, (self._phase[turn[1]], turn[1]))
+        round_began = turn[0] - self._phase[turn[1]]
+        while True:
+            phase, node = members[position]
+            at = round_began + phase
+            # The time first: at nearly all beats the entry is far away.
+            if (at >= until and (at, priority(BEAT, node)) >= entry) or len(beats) == _TOGETHER:
+                break
+            beats.append((at, node))
+            position += 1
+            if position == len(members):
+                position, round_began = 0, round_began + self._interval
+        if beats:
+            self._last = beats[-1]
+            self._calendar.go_to(beats[-1][0], BEAT, beats[-1][1])
+            self._let_pass(beats)
+        return at, node

@@ -43,9 +43,8 @@ class Simulation:
     """A run of a workload on a cluster under a decider.
 
     `waves_of` looks up measured wave profiles. With `oracle`, the true means are sent as `Estimated` before each job.
-    `progress` is called now and then with the number of finished tasks.
-    After `run`: `end_ms`, `finished_tasks`, `decision_ns` (a sample of wall times of rounds), `facts` (handled).
-
+    `progress` is called now and then with the number of finished tasks. After `run`: `end_ms`, `finished_tasks`,
+    `decision_ns` (a sample of wall times of rounds), `facts` (handled).
     For profiles and features: live `jobs` and `containers`; `arrivals`, the jobs to come; `actions`, the method for
     each class of decisions; `enter_end`, the entry of a task's end on the calendar.
     """
@@ -284,10 +283,8 @@ class Simulation:
 
     def set_run_time(self, container: Container) -> int:
         """Set the run time of a task in its container; returns the task's own, at node speed 1, ms."""
-        job = container.master
-        own = runtime = job.times[container.stage].ms(
-            container.task, job.state.executors, container.wave, container.attempt
-        )
+        times, executors = container.master.times[container.stage], container.master.state.executors
+        own = runtime = times.ms(container.task, executors, container.wave, container.attempt)
         for stretch in self._hooks.run_time:
             runtime = stretch(container, runtime)
         # Profiles that leave run times alone are spared the call.

@@ -31,12 +31,13 @@ from rm_emulator.results import fairness, metrics, statistics, waits
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.replay import logs_of
 from rm_emulator.results.summary import (
+    attempts,
     cell_dir,
     listed_queues,
+    of_figures,
     optional_columns,
     paired,
     read_attempts,
-    read_for_figures,
     read_jobs,
     read_summary,
     read_table,
@@ -137,6 +138,7 @@ class Cells:
     def __init__(self, out_dir: Path, summary: Summary, spec: Mapping[str, Any]) -> None:
         self._out_dir, self.spec = out_dir, spec
         self._logged: dict[tuple[str, int], tuple[pl.DataFrame, pl.DataFrame] | None] = {}
+        self._idle: dict[tuple[str, int], pl.DataFrame] = {}
         self.summary, self.labels, self.seeds = summary, summary.labels, summary.seeds
 
     @classmethod
@@ -164,6 +166,21 @@ class Cells:
         """The attempts of a label's seed, by default the first, TASK_COLUMNS; without copies (`read_attempts`)."""
         return read_attempts(self._place(label, seed), TASK_COLUMNS)
 
+    def scan(self, label: str, seed: int | None = None) -> metrics.Attempts:
+        """As `tasks`; many attempts are a query of their file (`metrics.pieces`, `metrics.blocks`)."""
+        return attempts(self._place(label, seed), TASK_COLUMNS)
+
+    def scan_attempts(self, label: str) -> metrics.Attempts:
+        """As `attempts`; many attempts are a query of their file."""
+        place = self._place(label)
+        return attempts(place, [*TASK_COLUMNS, *optional_columns(place)], copies=True)
+
+    def idle(self, label: str, seed: int) -> pl.DataFrame:
+        """`waits.idle` of a cell's jobs."""
+        if (label, seed) not in self._idle:
+            self._idle[label, seed] = waits.idle(self.jobs[label, seed], self.scan(label, seed))
+        return self._idle[label, seed]
+
     def attempts(self, label: str) -> pl.DataFrame:
         """All attempts of a label's first seed, with the optional columns on data and copies (`OPTIONAL_COLUMNS`)."""
         place = self._place(label)
@@ -178,11 +195,11 @@ class Cells:
         """By label the queues over time in the first seed; none for a run with a single queue."""
         if not self.summary.several_queues:
             return {}
-        jobs, queues = self.jobs, listed_queues(self.spec)
-        courses = {
-            label: fairness.queue_shares(jobs[label, self.seeds[0]], *read_for_figures(self._place(label)), queues)
-            for label in self.labels
-        }
+        courses = {}
+        for label in self.labels:
+            nodes, jobs = self.nodes(label), self.jobs[label, self.seeds[0]]
+            tasks = attempts(self._place(label), of_figures(nodes))
+            courses[label] = fairness.queue_shares(jobs, tasks, nodes, listed_queues(self.spec))
         return {label: course for label, course in courses.items() if course is not None}
 
     def logged(self, label: str, seed: int) -> tuple[pl.DataFrame, pl.DataFrame] | None:
@@ -196,7 +213,7 @@ class Cells:
         return self._logged[label, seed]
 
     def _read_logs(self, label: str, seed: int, logs: Sequence[Path]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        jobs, tasks, said = self.jobs[label, seed], self.tasks(label, seed), waits.read(logs)
+        jobs, tasks, said = self.jobs[label, seed], self.scan(label, seed), waits.read(logs)
         names = said.stages.unique(["job", "stage"]).select("job", "stage", "name")
         opened = waits.opened(jobs, tasks, said.stages).join(names, on=["job", "stage"])
         return waits.stretches(jobs, tasks, self.nodes(label, seed), said), opened

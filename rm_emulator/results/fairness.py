@@ -33,7 +33,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rm_emulator.results.figures import Fairness, NewQueue, QueueFairness, Windows
-from rm_emulator.results.metrics import Floats, Ints, capacities, figure, integrals, owners
+from rm_emulator.results.metrics import Attempts, Floats, Ints, blocks, capacities, figure, integrals, owners
 from rm_emulator.results.water_filling import SharingTree, scenario_tree
 
 Codes = npt.NDArray[np.int8]
@@ -46,6 +46,8 @@ CELLS: Final = 4_000_000
 IDLE, SATISFIED, HUNGRY, STARVED = range(4)
 STATES: Final = {STARVED: "starved", HUNGRY: "hungry", SATISFIED: "satisfied"}
 _CLOSE: Final = 1e-9
+#: Columns of attempts, beside demands, that the course of the queues is made of.
+COLUMNS: Final = ("job", "stage", "task", "attempt", "granted_ms", "ended_ms", "code")
 
 
 class QueueShares(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,36 +76,43 @@ class QueueShares(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def queue_shares(
-    jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, queues: Iterable[Mapping[str, Any]] = ()
+    jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame, queues: Iterable[Mapping[str, Any]] = ()
 ) -> QueueShares | None:
     """The course of a cell; None when nothing was ever granted. queues: of the scenario, as plain data.
 
-    tasks: columns job, stage, task, attempt, granted_ms, ended_ms, code and the demands.
+    tasks: COLUMNS and the demands.
     """
-    if tasks.is_empty() or jobs.is_empty():
+    end = latest_end(tasks)
+    if end is None or jobs.is_empty():
         return None
     every = capacities(nodes)
-    of_jobs = jobs["queue"].to_list()
-    names = tuple(sorted(set(of_jobs)))
+    names = tuple(sorted(set(jobs["queue"].to_list())))
     number = {name: at for at, name in enumerate(names)}
-    granted, ended = (tasks[column].to_numpy() for column in ("granted_ms", "ended_ms"))
-    begin, end = int(jobs["submit_ms"].to_numpy().min()), int(ended.max())
+    begin = int(jobs["submit_ms"].to_numpy().min())
     tree, resources = scenario_tree(queues, every, names)
-    capacity = {name: every[name] for name in resources}
     width = _width(max(1, end - begin), len(names) * len(resources))
     buckets = max(1, -(-(end - begin) // width))
-    job = owners(jobs, tasks)
-    owner = np.array([number[name] for name in of_jobs], dtype=np.int64)[job]
-    since, granted, ended = (times - begin for times in (waiting_since(jobs, tasks, job), granted, ended))
-    demands = {name: tasks[f"demand_{name}"].to_numpy() for name in resources}
-    held, asked = np.zeros((2, buckets, len(names), len(resources)))
-    for r, name in enumerate(resources):
-        units = demands[name].astype(np.float64)
-        full = width * capacity[name]
-        held[:, :, r] = integrals(owner, units, granted, ended, width, buckets, len(names)) / full
-        asked[:, :, r] = held[:, :, r] + integrals(owner, units, since, granted, width, buckets, len(names)) / full
-    sums = [np.bincount(owner, demands[name], len(names)) / capacity[name] for name in resources]
-    task: Floats = np.max(sums, axis=0) / np.maximum(np.bincount(owner, minlength=len(names)), 1)
+    # Units x ms by bucket, queue and resource, and units of all tasks: whole numbers, whose sums are exact.
+    held, waited = np.zeros((2, buckets, len(names), len(resources)))
+    units, count = np.zeros((len(resources), len(names))), np.zeros(len(names))
+    for some, part in blocks(jobs, tasks, *COLUMNS, *(f"demand_{name}" for name in resources)):
+        if part.is_empty():
+            continue
+        job = owners(some, part)
+        owner = np.array([number[name] for name in some["queue"].to_list()], dtype=np.int64)[job]
+        granted, ended = (part[name].to_numpy() - begin for name in ("granted_ms", "ended_ms"))
+        since = waiting_since(some, part, job) - begin
+        count += np.bincount(owner, minlength=len(names))
+        for r, name in enumerate(resources):
+            each = part[f"demand_{name}"].to_numpy().astype(np.float64)
+            units[r] += np.bincount(owner, each, len(names))
+            held[:, :, r] += integrals(owner, each, granted, ended, width, buckets, len(names))
+            waited[:, :, r] += integrals(owner, each, since, granted, width, buckets, len(names))
+    capacity = np.array([every[name] for name in resources], dtype=np.float64)
+    held /= width * capacity
+    waited /= width * capacity
+    asked = held + waited
+    task: Floats = np.max(units / capacity[:, None], axis=0) / np.maximum(count, 1)
     fair, share, demand, waiting = tree.fill(asked), held.max(axis=2), asked.max(axis=2), (asked - held).max(axis=2)
     return QueueShares(
         queues=names,
@@ -126,6 +135,13 @@ def _width(span_ms: int, tracks: int) -> int:
         if span_ms // width * tracks <= CELLS:
             return width
     return WIDTHS_MS[-1] * -(-span_ms * tracks // (WIDTHS_MS[-1] * CELLS))
+
+
+def latest_end(tasks: Attempts) -> int | None:
+    """The last end of an attempt (ms), None without attempts."""
+    if isinstance(tasks, pl.LazyFrame):
+        tasks = tasks.select(pl.col("ended_ms").max()).collect().drop_nulls()
+    return int(tasks["ended_ms"].to_numpy().max()) if len(tasks) else None
 
 
 def waiting_since(jobs: pl.DataFrame, tasks: pl.DataFrame, job: Ints) -> Ints:

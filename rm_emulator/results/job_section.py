@@ -17,6 +17,7 @@ from rm_emulator.results.chart import Cells
 from rm_emulator.results.compare import extremes
 from rm_emulator.results.contest import contenders
 from rm_emulator.results.drawing import SERIES, duration, show_date
+from rm_emulator.results.fairness import latest_end
 from rm_emulator.results.table import number, percent
 from schedulers.core.reasons import Reason
 
@@ -104,7 +105,7 @@ def job_section(cells: Cells) -> JobSection:
     lives: dict[str, dict[str, stages.Life]] = {label: {} for label in cells.labels}
     for (label, seed), rows in (*latest.items(), *others.items()):
         logged = cells.logged(label, seed)
-        found = stages.lives(rows, cells.tasks(label, seed), None if logged is None else logged[1])
+        found = stages.lives(rows, cells.scan(label, seed), None if logged is None else logged[1])
         lives[label] |= {f"{seed} {job}": life for job, life in found.items()}
     return JobSection(
         waiters={cell[0]: _waiters(cells, cell, rows, reasons) for cell, rows in latest.items()},
@@ -127,14 +128,13 @@ def _tint(index: int) -> str:
 
 def _delays(cells: Cells, label: str, seed: int) -> pl.DataFrame:
     """The jobs of a cell by delay: JCT less ideal JCT on the fastest nodes, for an unknown ideal the idle time."""
-    jobs, tasks = cells.jobs[label, seed], cells.tasks(label, seed)
-    last = pl.lit(int(tasks["ended_ms"].to_numpy().max()) if len(tasks) else 0)
+    jobs, last = cells.jobs[label, seed], pl.lit(latest_end(cells.scan(label, seed)) or 0)
     fastest = cells.nodes(label, seed)["speed"].drop_nulls().to_numpy().max(initial=0.0) or 1.0
     lives = jobs.rename({"id": "job"}).with_columns(end_ms=pl.coalesce("finish_ms", last))
     ideal = (pl.col("ideal_ms") / float(fastest)).round().cast(pl.Int64)  # recorded for a node of speed 1
     late = (pl.col("end_ms") - pl.col("submit_ms") - ideal).clip(0)
     return (
-        lives.join(waits.idle(jobs, tasks), on="job")
+        lives.join(cells.idle(label, seed), on="job")
         .with_columns(late_ms=late, held_up=pl.coalesce(late, "idle_ms"))
         .sort(["held_up", "job"], descending=[True, False])
     )
@@ -288,11 +288,11 @@ def _users(cells: Cells) -> JobTable | None:
     rows, several, cut = [], False, 0
     for label in cells.labels:
         jobs = cells.jobs[label, cells.seeds[0]]
-        tasks = cells.tasks(label)
-        held = tasks.group_by("job").agg(held=(pl.col("ended_ms") - pl.col("granted_ms")).sum())
+        spans = cells.scan(label).lazy().select("job", held=pl.col("ended_ms") - pl.col("granted_ms"))
+        held = spans.group_by("job").agg(pl.col("held").sum()).collect(engine="streaming")
         of_users = (
             jobs.join(held, left_on="id", right_on="job", how="left")
-            .join(waits.idle(jobs, tasks), left_on="id", right_on="job", how="left")
+            .join(cells.idle(label, cells.seeds[0]), left_on="id", right_on="job", how="left")
             .group_by("user")
             .agg(
                 pl.len().alias("jobs"),
@@ -337,7 +337,7 @@ def _lost(cells: Cells) -> JobTable | None:
     """Jobs with failed or preempted attempts."""
     rows = []
     for label in cells.labels:
-        lost = cells.tasks(label).filter(pl.col("code") != 0)
+        lost = cells.scan(label).lazy().filter(pl.col("code") != 0).collect()
         of_jobs = (
             lost.group_by("job")
             .agg(n=pl.len(), ms=(pl.col("ended_ms") - pl.col("granted_ms")).sum(), codes=pl.col("code").unique().sort())

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -35,7 +35,13 @@ GS_BOUNDS_MS: Final = tuple(10 ** (6 + q) for q in range(9))
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+#: The attempts of a cell: in memory or, where they are many, as a query of their file.
+Attempts = pl.DataFrame | pl.LazyFrame
 S = TypeVar("S", bound=msgspec.Struct)
+#: Attempts read from a file at once.
+BLOCK: Final = 100_000
+#: Fewer names than these are found faster by Python than by a query.
+_FEW: Final = 2_000
 
 
 def spread(values: pl.Series | Floats, kind: type[S]) -> S:
@@ -137,53 +143,97 @@ def utilisation(jobs: pl.DataFrame, nodes: pl.DataFrame) -> dict[str, float | No
     }
 
 
-def load(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame) -> float | None:
+def pieces(tasks: Attempts, *columns: str) -> Iterator[pl.DataFrame]:
+    """Columns of the attempts in their order: of a file `BLOCK` rows at once, in memory all columns and rows."""
+    if isinstance(tasks, pl.DataFrame):
+        yield tasks
+        return
+    rows = tasks.select(columns)
+    for first in range(0, rows.select(pl.len()).collect().item(), BLOCK):
+        yield rows.slice(first, BLOCK).collect()
+
+
+def blocks(jobs: pl.DataFrame, tasks: Attempts, *columns: str) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Jobs in order of id with columns of their attempts, of a file about `BLOCK` attempts at once; whole in memory.
+
+    Attempts keep their order.
+    """
+    if isinstance(tasks, pl.DataFrame):
+        yield jobs, tasks
+        return
+    rows, jobs = tasks.select(columns), jobs.sort("id")
+    number = jobs["tasks"].to_numpy().cumsum() // BLOCK
+    for first, last in pairwise([0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(jobs)]):
+        some = jobs[first:last]
+        yield some, rows.filter(pl.col("job").is_in(some["id"].implode())).collect()
+
+
+def load(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame) -> float | None:
     """Total true work / (slots x arrival span); None when all jobs arrive at once or nothing ran."""
     submits = jobs["submit_ms"].to_numpy()
     span = int(np.ptp(submits)) if len(submits) else 0
-    ran, run = tasks["code"].to_numpy() == 0, tasks["ended_ms"].to_numpy() - tasks["started_ms"].to_numpy()
-    ran &= run > 0
-    if not span or not ran.any():
+    amounts = _amounts(nodes)
+    total, areas = 0, dict.fromkeys(amounts, 0)
+    for part in pieces(tasks, "code", "started_ms", "ended_ms", *map(_demand, amounts)):
+        ran, run = part["code"].to_numpy() == 0, part["ended_ms"].to_numpy() - part["started_ms"].to_numpy()
+        ran &= run > 0
+        times = run[ran].astype(np.int64)
+        total += int(times.sum())
+        for resource in areas:
+            areas[resource] += int((part[_demand(resource)].to_numpy()[ran] * times).sum())
+    if not span or not total:
         return None
-    times = run[ran].astype(np.int64)
-    slots = []
-    for resource, (capacity, speed) in _amounts(nodes).items():
-        area = int((tasks[f"demand_{resource}"].to_numpy()[ran] * times).sum())
-        if area:
-            slots.append(capacity * speed * int(times.sum()) / area)
+    slots = [amounts[name][0] * amounts[name][1] * total / area for name, area in areas.items() if area]
     return figure(_total(jobs["work_ms"]) / (min(slots) * span)) if slots else None
 
 
-def launching(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, resource: str | None) -> float | None:
+def _demand(resource: str) -> str:
+    """The column of a resource."""
+    return f"demand_{resource}"
+
+
+def launching(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame, resource: str | None) -> float | None:
     """Holdings of all attempts from grant to end / holdings of successful attempts while running; None: none ran.
 
     resource: the resource held, containers where None. Nodes are weighted by speed. Application masters are no tasks.
     """
-    speeds = dict(zip(nodes["node"].to_list(), nodes["speed"].to_list(), strict=True))
-    owner = owners(jobs, tasks)
-    own = (owner >= 0) & (tasks["stage"].to_numpy() < jobs["stages"].to_numpy()[owner]) if len(jobs) else owner >= 0
-    each = np.fromiter(map(speeds.__getitem__, tasks["node"].to_list()), np.float64, len(tasks))
-    if resource is not None:
-        each *= tasks[f"demand_{resource}"].to_numpy()
-    ended, ran = tasks["ended_ms"].to_numpy(), own & (tasks["code"].to_numpy() == 0)
-    total = math.fsum((each * (ended - tasks["granted_ms"].to_numpy()))[own].tolist())
-    running = math.fsum((each * (ended - tasks["started_ms"].to_numpy()))[ran].tolist())
-    return figure(total / running) if running else None
+    of_nodes = dict(zip(nodes["node"].to_list(), nodes["speed"].to_list(), strict=True))
+    of_nodes.pop(None, None)
+    names, speeds = list(of_nodes), np.array([*of_nodes.values(), np.nan])
+    whole, running = list[Floats](), list[Floats]()
+    held = () if resource is None else (_demand(resource),)
+    for part in pieces(tasks, "job", "stage", "node", "granted_ms", "started_ms", "ended_ms", "code", *held):
+        owner = owners(jobs, part)
+        own = (owner >= 0) & (part["stage"].to_numpy() < jobs["stages"].to_numpy()[owner]) if len(jobs) else owner >= 0
+        each = speeds[_places(names, part["node"])]
+        for name in held:
+            each *= part[name].to_numpy()
+        ended, ran = part["ended_ms"].to_numpy(), own & (part["code"].to_numpy() == 0)
+        whole.append((each * (ended - part["granted_ms"].to_numpy()))[own])
+        running.append((each * (ended - part["started_ms"].to_numpy()))[ran])
+    total, used = (math.fsum(chain.from_iterable(part.tolist() for part in parts)) for parts in (whole, running))
+    return figure(total / used) if used else None
 
 
 def owners(jobs: pl.DataFrame, tasks: pl.DataFrame) -> Ints:
     """The row of each task's job, -1 for a task without one."""
-    rows = {job: row for row, job in enumerate(jobs["id"].to_list())}
-    return np.fromiter((rows.get(job, -1) for job in tasks["job"].to_list()), np.int64, len(tasks))
+    return _places(jobs["id"].to_list(), tasks["job"])
+
+
+def _places(known: Sequence[str], names: pl.Series) -> Ints:
+    """The place of each name among different ones, -1 for an unknown name."""
+    if len(names) < _FEW:
+        number = {name: place for place, name in enumerate(known)}
+        return np.fromiter((number.get(name, -1) for name in names.to_list()), np.int64, len(names))
+    found: Ints = names.cast(pl.Enum(known), strict=False).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    return found
 
 
 def _total(values: pl.Series) -> int:
     return int(values.to_numpy().sum())
 
 
-def dominant_shares(
-    jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, by: str = "queue"
-) -> dict[str, float]:
+def dominant_shares(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame, by: str = "queue") -> dict[str, float]:
     """Time-averaged dominant share per queue (or per `user`) over the makespan, names sorted.
 
     At every instant the largest of held / capacity over the resources, then the mean over time.
@@ -193,24 +243,65 @@ def dominant_shares(
     if not span:
         return dict.fromkeys(groups, 0.0)
     number = {name: at for at, name in enumerate(groups)}
-    owner = owners(jobs, tasks)
-    known = owner >= 0
-    group = np.tile(np.array([number[name] for name in names], dtype=np.int64)[owner[known]], 2)
-    at = np.concatenate([tasks["granted_ms"].to_numpy()[known], tasks["ended_ms"].to_numpy()[known]])
-    order = np.lexsort((at, group))
-    group, at = group[order], at[order]
-    # What a group holds is 0 after its last change, so sums go on from group to group.
-    lasts = np.flatnonzero((group[1:] == group[:-1]) & (at[1:] != at[:-1]))
-    shares = np.zeros(len(lasts))
-    for resource, capacity in capacities(nodes).items():
-        if capacity:
-            demand = tasks[f"demand_{resource}"].to_numpy()[known]
-            held = np.concatenate([demand, -demand])[order].cumsum()[lasts]
-            shares = np.maximum(shares, held / capacity)
-    parts = shares * (at[lasts + 1] - at[lasts])
-    ends = np.searchsorted(group[lasts], np.arange(len(groups) + 1)).tolist()
-    sums = (math.fsum(parts[first:last].tolist()) for first, last in pairwise(ends))
-    return {name: figure(total / span) for name, total in zip(groups, sums, strict=True)}
+    of_jobs = np.array([number[name] for name in names], dtype=np.int32)
+    capacity = {_demand(name): amount for name, amount in capacities(nodes).items() if amount}
+    columns = ("granted_ms", "ended_ms", *capacity)
+    found: list[list[npt.NDArray[Any]]] = [[] for _ in range(1 + len(columns))]
+    for part in pieces(tasks, "job", *columns):
+        owner = owners(jobs, part)
+        known = owner >= 0
+        arrays = (of_jobs[owner[known]], *(part[name].to_numpy()[known] for name in columns))
+        for column, array in zip(found, arrays, strict=True):
+            column.append(array)
+    # Column by column, so that no column is there twice for longer than its own join.
+    group, granted, ended, *demands = (np.concatenate(found.pop(0)) for _ in range(len(found)))
+    parts = _areas(group, granted, ended, demands, [*capacity.values()], len(groups))
+    return {
+        name: figure(math.fsum(chain.from_iterable(each.tolist() for each in areas)) / span)
+        for name, areas in zip(groups, parts, strict=True)
+    }
+
+
+def _areas(
+    group: npt.NDArray[np.int32], granted: Ints, ended: Ints, demands: Sequence[Ints], capacity: Sequence[int], n: int
+) -> list[list[Floats]]:
+    """By group dominant share x ms between one change of the group's holdings and the next.
+
+    demands, capacity: by resource. n: number of groups.
+    """
+    parts: list[list[Floats]] = [[] for _ in range(n)]
+    # Each group's holdings before a window of time, and since when: the group's first change in the window.
+    held, since = np.zeros((len(capacity), n), dtype=np.int64), np.zeros(n, dtype=np.int64)
+    for low, high in pairwise(_edges(granted, ended)):
+        begun, over = (np.flatnonzero((low <= times) & (times < high)) for times in (granted, ended))
+        owner = np.concatenate([np.arange(n, dtype=np.int32), group[begun], group[over]])
+        at = np.concatenate([since, granted[begun], ended[over]])
+        order = np.lexsort((at, owner))
+        owner, at = owner[order], at[order]
+        first = np.searchsorted(owner, np.arange(n + 1))
+        lasts = np.flatnonzero((owner[1:] == owner[:-1]) & (at[1:] != at[:-1]))
+        shares = np.zeros(len(lasts))
+        for r, (demand, whole) in enumerate(zip(demands, capacity, strict=True)):
+            changes = np.concatenate([held[r], demand[begun], -demand[over]])[order]
+            sums = changes.cumsum()
+            sums -= (sums - changes)[first[:-1]][owner]  # of the groups before
+            held[r] = sums[first[1:] - 1]
+            shares = np.maximum(shares, sums[lasts] / whole)
+        since = at[first[1:] - 1]
+        areas, ends = shares * (at[lasts + 1] - at[lasts]), np.searchsorted(owner[lasts], np.arange(n + 1))
+        for mine, (begin, end) in zip(parts, pairwise(ends.tolist()), strict=True):
+            mine.append(areas[begin:end])
+    return parts
+
+
+def _edges(granted: Ints, ended: Ints) -> list[float]:
+    """The edges of windows of time with about `BLOCK` changes each."""
+    count = 2 * len(granted) // BLOCK
+    if not count:
+        return [-math.inf, math.inf]
+    # All changes of a million attempts sorted at once take 200 MB. A sample finds the edges.
+    sample = np.concatenate([granted[::16], ended[::16]])
+    return [-math.inf, *np.unique(np.quantile(sample, np.arange(1, count + 1) / (count + 1))).tolist(), math.inf]
 
 
 def jain(shares: Mapping[str, float], weights: Mapping[str, float] | None = None) -> float | None:
@@ -302,7 +393,7 @@ def deadlines(jobs: pl.DataFrame) -> DeadlineFigures | None:
 
 def figures(
     jobs: pl.DataFrame,
-    tasks: pl.DataFrame,
+    tasks: Attempts,
     nodes: pl.DataFrame,
     *,
     queue_weights: Mapping[str, float] | None = None,
@@ -323,7 +414,7 @@ def figures(
         "jobs": len(jobs),
         "unfinished_jobs": int(batch["finish_ms"].null_count()),
         "tasks": _total(jobs["tasks"]),
-        "failed_tasks": int((tasks["code"].to_numpy() != 0).sum()),
+        "failed_tasks": sum(int((part["code"].to_numpy() != 0).sum()) for part in pieces(tasks, "code")),
         **spreads,
         "makespan_s": span / 1000 if span is not None else None,
         "load": load(jobs, tasks, nodes),

@@ -11,10 +11,12 @@ import gzip
 import heapq
 import io
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from rm_emulator.files import GZIP_LEVEL
@@ -22,6 +24,8 @@ from rm_emulator.files import GZIP_LEVEL
 #: Slices of tasks, and of jobs, in one trace; Perfetto stays fluent up to a few hundred thousand.
 SLICES: Final = 150_000
 JOBS: Final = 20_000
+#: Tasks that are sorted at once.
+_AT_ONCE: Final = 10_000
 CLUSTER_PID: Final = 1
 JOBS_PID: Final = 2
 FIRST_NODE_PID: Final = 10
@@ -81,10 +85,10 @@ def write(
 ) -> None:
     """Writes the trace, gzip of one event per line; equal traces give equal files.
 
-    jobs, tasks, cluster: frames as in jobs.parquet, tasks.parquet and the cluster rows of nodes.parquet.
-    nodes: the nodes to show, in this order; note: what was left out, kept in the trace's metadata.
+    jobs, tasks, cluster: as in jobs.parquet, tasks.parquet and the cluster rows of nodes.parquet.
+    nodes: the nodes to show, in this order, of each at most `SLICES` tasks; note: what was left out, kept in the
+    trace's metadata.
     """
-    tasks = tasks.sort("granted_ms", "container").head(SLICES)
     notes = [note] if note else []
     if len(jobs) > JOBS:
         notes.append(f"the first {JOBS} of {len(jobs)} jobs")
@@ -108,25 +112,46 @@ def _events(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: Sequence[str], clust
     yield from _counters(cluster)
     yield _named("process_name", JOBS_PID, 0, "jobs")
     yield from _job_slices(jobs)
-    started = tasks.select("job", "node", "container", "granted_ms", "started_ms").drop_nulls("started_ms")
-    first = started.sort("started_ms", "container").unique("job", keep="first", maintain_order=True)
     # Lanes of the arrows' ends alone: the lanes of all tasks would take more memory than the tasks.
-    lanes_of = dict.fromkeys(_keys(first), 0)
-    by_node = tasks.sort("node", maintain_order=True)
-    sizes = by_node.group_by("node", maintain_order=True).len()
-    rows = {
-        node: (end - size, size) for (node, size), end in zip(sizes.iter_rows(), sizes["len"].cum_sum(), strict=True)
-    }
+    firsts, lanes_of = list[pl.DataFrame](), dict[tuple[int, int], int]()
     pids = {node: FIRST_NODE_PID + index for index, node in enumerate(nodes)}
-    for node, pid in pids.items():
-        yield _named("process_name", pid, 0, node)
-        yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
-        if node in rows:
-            frame = by_node.slice(*rows[node])
-            threads = _thread_ids(frame)
-            lanes_of.update((key, tid) for key, tid in zip(_keys(frame), threads, strict=True) if key in lanes_of)
-            yield from _task_slices(frame, pid, threads)
-    yield from _arrows(jobs, first, pids, lanes_of)
+    for some, shown in _by_nodes(tasks, nodes):
+        firsts.append(_first_of_each_job(shown.select("job", "node", "container", "granted_ms", "started_ms")))
+        lanes_of |= dict.fromkeys(_keys(firsts[-1]), 0)
+        frames = shown.partition_by("node", as_dict=True, maintain_order=True)
+        for node in some:
+            yield _named("process_name", pids[node], 0, node)
+            yield {
+                "ph": "M",
+                "name": "process_sort_index",
+                "pid": pids[node],
+                "tid": 0,
+                "args": {"sort_index": pids[node]},
+            }
+            if (node,) in frames:
+                frame = frames[node,]
+                threads = _thread_ids(frame)
+                lanes_of.update((key, tid) for key, tid in zip(_keys(frame), threads, strict=True) if key in lanes_of)
+                yield from _task_slices(frame, pids[node], threads)
+    if firsts:
+        yield from _arrows(jobs, _first_of_each_job(pl.concat(firsts)), pids, lanes_of)
+
+
+def _by_nodes(tasks: pl.DataFrame, nodes: Sequence[str]) -> Iterator[tuple[Sequence[str], pl.DataFrame]]:
+    """Some nodes and their tasks in order of the grants, so many that few tasks are there twice."""
+    if not nodes:
+        return
+    sizes = dict(tasks.group_by("node").len().iter_rows())
+    number = np.cumsum([sizes.get(node, 0) for node in nodes]) // _AT_ONCE
+    for first, last in pairwise([0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(nodes)]):
+        some = nodes[first:last]
+        shown = tasks.filter(pl.col("node").is_in(some))
+        yield some, shown.sort("granted_ms", "container").head(SLICES)
+
+
+def _first_of_each_job(tasks: pl.DataFrame) -> pl.DataFrame:
+    ran = tasks.drop_nulls("started_ms").sort("started_ms", "container")
+    return ran.unique("job", keep="first", maintain_order=True)
 
 
 def _arrows(

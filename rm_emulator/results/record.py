@@ -41,6 +41,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from rm_emulator.engine.recording import (
     OPTIONAL_COLUMNS,
@@ -244,9 +245,10 @@ class Recorder(Recording):
                 self._tries.frame().collect().write_parquet(path)
         ids = [node.id for node in self.nodes]
         chosen, note = perfetto.choose_nodes(ids, self._tasks_of_node.tolist())
-        of_chosen, whole = self._tasks.frame().filter(pl.col("node").is_in(chosen)), self._cluster_rows()
+        rows, whole = pl.scan_parquet(directory / "tasks.parquet", glob=False), self._cluster_rows()
+        tasks = rows.filter(pl.col("node").is_in(chosen)).drop(pl.selectors.starts_with("demand_")).collect()
         with replacing(directory / "trace.json.gz") as path:
-            perfetto.write(path, jobs=jobs, tasks=of_chosen.collect(), nodes=chosen, cluster=whole, note=note)
+            perfetto.write(path, jobs=jobs, tasks=tasks, nodes=chosen, cluster=whole, note=note)
         unpack_small(directory / "trace.json.gz")
 
     def close(self) -> None:
@@ -343,9 +345,12 @@ class _Spool:
 
     def frame(self) -> pl.LazyFrame:
         """All rows in order of arrival."""
-        parts = [pl.scan_parquet(self._parts, glob=False)] if self._parts else []
-        rest = pl.concat(self._frames) if self._frames else pl.DataFrame(schema=self.schema)
-        return pl.concat([*parts, rest.lazy()])
+        # Part by part: polars would read several at once.
+        return register_io_source(lambda *_: self._read(), schema=self.schema)
+
+    def _read(self) -> Iterator[pl.DataFrame]:
+        yield from map(pl.read_parquet, self._parts)
+        yield from self._frames
 
 
 class _Timeline:

@@ -8,6 +8,8 @@ from typing import Final
 import msgspec
 import polars as pl
 
+from rm_emulator.results.metrics import Attempts, blocks
+
 #: Stages of one job, the longest; stretches of running in one stage, joined over the shortest gaps.
 STAGES: Final = 12
 STRETCHES: Final = 4
@@ -37,11 +39,20 @@ class Life(msgspec.Struct, frozen=True, array_like=True):
     stages: list[Stage]
 
 
-def lives(jobs: pl.DataFrame, tasks: pl.DataFrame, opened: pl.DataFrame | None) -> dict[str, Life]:
+def lives(jobs: pl.DataFrame, tasks: Attempts, opened: pl.DataFrame | None) -> dict[str, Life]:
     """The lives of some jobs by id.
 
-    jobs: `job, submit_ms, end_ms`; tasks: attempts (`chart.TASK_COLUMNS`); opened: `Cells.stages`, None without a log.
+    jobs: `job, submit_ms, end_ms` and, for attempts in a file, `tasks`; tasks: attempts (`chart.TASK_COLUMNS`);
+    opened: `Cells.stages`, None without a log.
     """
+    some = blocks(jobs.rename({"job": "id"}), tasks, "job", "stage", "granted_ms", "started_ms", "ended_ms", "code")
+    found: dict[str, Life] = {}
+    for own, attempts in some:
+        found |= _lives(own.select("submit_ms", "end_ms", job="id"), attempts, opened)
+    return {job: found[job] for job in jobs["job"]}
+
+
+def _lives(jobs: pl.DataFrame, tasks: pl.DataFrame, opened: pl.DataFrame | None) -> dict[str, Life]:
     jobs = jobs.select("job", "submit_ms", "end_ms")
     mine = tasks.join(jobs, on="job")
     ran = dict(_ran(mine))

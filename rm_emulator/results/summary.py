@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -145,11 +146,15 @@ def baseline_dir(out_dir: Path, baseline: str, label: str, seed: int) -> Path:
 def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """Table `jobs`, `tasks`, `nodes` or `plans` of a cell. Raises MissingCell for an absent or unreadable table."""
     frame = _read(cell, table, columns)
-    for name, kind in _SCHEMAS.get(table, {}).items():
-        if frame.schema.get(name) != kind and not (columns and name not in columns):
-            seen = f"should be {kind}, found {frame.schema.get(name, 'nothing')}"
-            raise MissingCell(f"{cell / table}.parquet: column '{name}' {seen}; run the scenario again")
+    _check(cell, table, frame.schema, columns)
     return frame
+
+
+def _check(cell: Path, table: str, schema: pl.Schema, columns: Sequence[str] | None) -> None:
+    for name, kind in _SCHEMAS.get(table, {}).items():
+        if schema.get(name) != kind and not (columns and name not in columns):
+            seen = f"should be {kind}, found {schema.get(name, 'nothing')}"
+            raise MissingCell(f"{cell / table}.parquet: column '{name}' {seen}; run the scenario again")
 
 
 def _read(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -157,11 +162,9 @@ def _read(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.Da
     path = cell / f"{table}.parquet"
     if not path.is_file():
         raise MissingCell(f"{path}: not there; run the scenario again to compute what is missing")
-    try:
+    with readable(path):
         # A folder's name may have brackets or stars in it.
         return pl.read_parquet(path, columns=list(columns) if columns else None, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise MissingCell(f"{path}: not a readable Parquet file ({error})") from None
 
 
 def optional_columns(cell: Path) -> list[str]:
@@ -181,6 +184,35 @@ def read_attempts(cell: Path, columns: Sequence[str]) -> pl.DataFrame:
     return _without_copies(read_table(cell, "tasks", wanted)).select(columns)
 
 
+def attempts(cell: Path, columns: Sequence[str], *, copies: bool = False) -> metrics.Attempts:
+    """As `read_attempts`; of a large file a query, to be read block by block (`metrics.pieces`, `metrics.blocks`).
+
+    copies: whether copies in vain and attempts beaten by a copy stay.
+    """
+    path = cell / "tasks.parquet"
+    if not copies and "copy" in optional_columns(cell):
+        return read_attempts(cell, columns)
+    if not path.is_file() or path.stat().st_size < _AT_ONCE_BYTES:
+        return read_table(cell, "tasks", columns)
+    with readable(path):
+        rows = pl.scan_parquet(path, glob=False)
+        _check(cell, "tasks", rows.collect_schema(), columns)
+    return rows.select(columns)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turns errors of a Parquet file into MissingCell."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise MissingCell(f"{path}: not a readable Parquet file ({error})") from None
+
+
+def _counted(tasks: pl.DataFrame) -> pl.DataFrame:
+    return _without_copies(tasks) if "copy" in tasks.columns else tasks
+
+
 def _without_copies(tasks: pl.DataFrame) -> pl.DataFrame:
     """The attempts without copies in vain and attempts beaten by a copy."""
     task = ("job", "stage", "task")
@@ -195,8 +227,12 @@ def _without_copies(tasks: pl.DataFrame) -> pl.DataFrame:
 def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Tasks of a cell with the columns of the figures, and its nodes. Raises MissingCell."""
     nodes = read_table(cell, "nodes")
-    demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
-    return read_attempts(cell, [*TASK_COLUMNS, *demands]), nodes
+    return read_attempts(cell, of_figures(nodes)), nodes
+
+
+def of_figures(nodes: pl.DataFrame) -> list[str]:
+    """Columns of the attempts that the figures need; nodes: of the cell."""
+    return [*TASK_COLUMNS, *(f"demand_{name}" for name in nodes["resource"].unique().sort())]
 
 
 class CellTables(NamedTuple):
@@ -204,8 +240,8 @@ class CellTables(NamedTuple):
 
     jobs: pl.DataFrame
     """Timed (`metrics.timed`), in order of id."""
-    tasks: pl.DataFrame
-    """TASK_COLUMNS and the demands, without copies (`read_attempts`)."""
+    tasks: metrics.Attempts
+    """TASK_COLUMNS and the demands (`attempts`)."""
     nodes: pl.DataFrame
     """All rows of the whole cluster; the first of each node and resource."""
 
@@ -213,11 +249,14 @@ class CellTables(NamedTuple):
 def read_cells(cells: Iterable[Path]) -> Iterator[CellTables]:
     """The tables of each cell, of many small cells in one pass. Raises MissingCell."""
     for some in together(cells):
+        tasks: Iterable[metrics.Attempts]
         jobs = _read_each(some, "jobs", lambda rows: metrics.timed(rows.sort("id").collect()))
-        tasks = _read_each(some, "tasks", lambda rows: rows.select(_OF_TASKS).collect())
-        nodes = _read_each(some, "nodes", lambda rows: rows.filter(_OF_NODES).collect())
-        for each in map(CellTables, jobs, tasks, nodes):
-            yield each._replace(tasks=_without_copies(each.tasks)) if "copy" in each.tasks.columns else each
+        nodes = list(_read_each(some, "nodes", lambda rows: rows.filter(_OF_NODES).collect()))
+        if len(some) == 1:
+            tasks = [attempts(some[0], of_figures(nodes[0]))]
+        else:
+            tasks = map(_counted, _read_each(some, "tasks", lambda rows: rows.select(_OF_TASKS).collect()))
+        yield from map(CellTables, jobs, tasks, nodes)
 
 
 def read_jobs(cells: Iterable[Path], *columns: str) -> Iterator[pl.DataFrame]:
@@ -252,11 +291,12 @@ def together(cells: Iterable[Path]) -> Iterator[list[Path]]:
     """The cells in groups whose files are small enough to be read in one pass."""
     some, size = list[Path](), 0
     for cell in cells:
-        some.append(cell)
-        size += sum(file.stat().st_size for file in cell.glob("*.parquet"))
-        if size >= _AT_ONCE_BYTES or len(some) == _AT_ONCE:
+        of_cell = sum(file.stat().st_size for file in cell.glob("*.parquet"))
+        if some and (size + of_cell > _AT_ONCE_BYTES or len(some) == _AT_ONCE):
             yield some
             some, size = [], 0
+        some.append(cell)
+        size += of_cell
     if some:
         yield some
 

@@ -9,7 +9,7 @@ all jobs cost a single pass through the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -18,8 +18,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.results.metrics import whole_cluster
-from rm_emulator.results.replay import log_lines
+from rm_emulator.results.fairness import latest_end
+from rm_emulator.results.metrics import Attempts, blocks, whole_cluster
+from rm_emulator.results.replay import log_blocks
 from schedulers.core.decisions import Hold
 from schedulers.core.events import JobSubmitted
 from schedulers.core.reasons import Reason
@@ -54,9 +55,10 @@ MEANINGS: Final = {
 }
 #: A cluster of which less is free counts as full.
 _FULL: Final = 0.05
-_EVENT: Final = b'{"event"'
-_HOLD: Final = b'{"decision":"Hold"'
-_SUBMITTED: Final = b'{"event":"JobSubmitted"'
+#: Each with the line end before.
+_EVENT: Final = b'\n{"event"'
+_HOLD: Final = b'\n{"decision":"Hold"'
+_SUBMITTED: Final = b'\n{"event":"JobSubmitted"'
 _HOLDS: Final = {"job": pl.String(), "at_ms": pl.Int64(), "reason": pl.String()}
 _STAGES: Final = {
     "job": pl.String(),
@@ -89,36 +91,72 @@ def read(logs: Iterable[Path]) -> LoggedHolds:
     fact = b""
     at, hold = msgspec.json.Decoder(_At), msgspec.json.Decoder(Hold)
     submitted = msgspec.json.Decoder(JobSubmitted)
-    for line in chain.from_iterable(map(log_lines, logs)):
-        if line.startswith(_EVENT):
-            fact = line
-            if line.startswith(_SUBMITTED):
-                job = submitted.decode(line).job
-                for index, stage in enumerate(job.stages):
-                    stages += [(job.id, index, stage.tasks, parent, stage.name) for parent in stage.above or (None,)]
-        elif line.startswith(_HOLD) and fact:
-            said = hold.decode(line)
-            holds.append((said.job, at.decode(fact).at, said.reason.value))
+    # By search: of a million tasks few of four million lines are needed.
+    for block in chain.from_iterable(map(log_blocks, logs)):
+        lines = b"\n" + block
+        for place in _places(lines, _SUBMITTED):
+            job = submitted.decode(_line(lines, place)).job
+            for index, stage in enumerate(job.stages):
+                stages += [(job.id, index, stage.tasks, parent, stage.name) for parent in stage.above or (None,)]
+        for place in _places(lines, _HOLD):
+            fact = _last_fact(lines, place) or fact
+            if fact:
+                said = hold.decode(_line(lines, place))
+                holds.append((said.job, at.decode(fact).at, said.reason.value))
+        fact = _last_fact(lines, len(lines)) or fact
     return LoggedHolds(
         pl.DataFrame(holds, schema=_HOLDS, orient="row"), pl.DataFrame(stages, schema=_STAGES, orient="row")
     )
 
 
-def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said: LoggedHolds) -> pl.DataFrame:
+def _places(lines: bytes, start: bytes) -> Iterator[int]:
+    """The places of line ends before lines with this start."""
+    place = lines.find(start)
+    while place >= 0:
+        yield place
+        place = lines.find(start, place + 1)
+
+
+def _line(lines: bytes, place: int) -> bytes:
+    """The line behind a line end."""
+    end = lines.find(b"\n", place + 1)
+    return lines[place + 1 : end if end >= 0 else len(lines)]
+
+
+def _last_fact(lines: bytes, place: int) -> bytes:
+    """The last fact that begins before a place; empty without one."""
+    found = lines.rfind(_EVENT, 0, place)
+    return _line(lines, found) if found >= 0 else b""
+
+
+def stretches(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame, said: LoggedHolds) -> pl.DataFrame:
     """`job, from_ms, to_ms, reason`, by job in order of time: the waits of its tasks with reasons.
 
     jobs, tasks, nodes: of the cell (`results.record`). Waits of an unfinished job go to the last known moment.
     """
     end = pl.lit(_last(jobs, tasks, said.holds))
+    pilots = bool((said.holds["reason"] == Reason.WAITS_FOR_PILOTS).any())
+    columns = ("job", "stage", "granted_ms", "ended_ms", "pilot", "code")
+    found = [
+        _merged(_waits(some, attempts, said, end, pilots=pilots)) for some, attempts in blocks(jobs, tasks, *columns)
+    ]
+    apart = pl.concat(found)
+    full = (pl.col("reason") == Reason.WAITS_FOR_OFFER) & (_free_meanwhile(apart, nodes) < _FULL)
+    room = pl.when(full).then(pl.lit(Reason.NO_ROOM.value)).otherwise("reason")
+    return _merged(apart.with_columns(reason=room))
+
+
+def _waits(jobs: pl.DataFrame, tasks: pl.DataFrame, said: LoggedHolds, end: pl.Expr, *, pilots: bool) -> pl.DataFrame:
+    """`job, from_ms, to_ms, reason` of some jobs. pilots: whether any job of the cell waits for pilots."""
     whole = said.stages.unique(["job", "stage"]).group_by("job").agg(left=pl.col("tasks").sum())
     facts = [
         jobs.select("submit_ms", job="id").join(whole, on="job").select("job", "left", at="submit_ms"),
         opened(jobs, tasks, said.stages).drop_nulls("at").select("job", "at", ready="tasks"),
         tasks.select("job", at="granted_ms", left=pl.lit(-1), ready=pl.lit(-1)),
         tasks.filter(pl.col("code") != 0).select("job", at="ended_ms", left=pl.lit(1), ready=pl.lit(1)),
-        said.holds.select("job", "reason", at="at_ms"),
+        said.holds.filter(pl.col("job").is_in(jobs["id"].implode())).select("job", "reason", at="at_ms"),
         jobs.select(job="id", at=pl.coalesce("finish_ms", end)),
-        _sampled(tasks if (said.holds["reason"] == Reason.WAITS_FOR_PILOTS).any() else tasks.clear()),
+        _sampled(tasks if pilots else tasks.clear()),
     ]
     story = pl.concat(facts, how="diagonal_relaxed").sort("job", "at", maintain_order=True)
     sums = (pl.col(name).fill_null(0).cum_sum() for name in ("left", "ready"))
@@ -133,18 +171,16 @@ def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said
         .then(pl.lit(Reason.WAITS_FOR_PILOTS.value))
         .otherwise("reason")
     )
-    apart = _merged(waits.select("job", from_ms="at", to_ms="to", reason=reason))
-    full = (pl.col("reason") == Reason.WAITS_FOR_OFFER) & (_free_meanwhile(apart, nodes) < _FULL)
-    room = pl.when(full).then(pl.lit(Reason.NO_ROOM.value)).otherwise("reason")
-    return _merged(apart.with_columns(reason=room))
+    return waits.select("job", from_ms="at", to_ms="to", reason=reason)
 
 
-def opened(jobs: pl.DataFrame, tasks: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
+def opened(jobs: pl.DataFrame, tasks: Attempts, stages: pl.DataFrame) -> pl.DataFrame:
     """`job, stage, tasks, at`: when each stage opens (the last stage before is done), null for a closed stage.
 
     stages: as of `Said`.
     """
-    done = tasks.filter(pl.col("code") == 0).group_by("job", "stage").agg(done=pl.len(), at=pl.col("ended_ms").max())
+    ends = tasks.lazy().filter(pl.col("code") == 0).group_by("job", "stage")
+    done = ends.agg(done=pl.len(), at=pl.col("ended_ms").max()).collect(engine="streaming")
     over = done.join(stages.unique(["job", "stage"]), on=["job", "stage"]).filter(pl.col("done") >= pl.col("tasks"))
     after = stages.join(over.select("job", "at", parent="stage"), on=["job", "parent"], how="left")
     came = after.join(jobs.select("submit_ms", job="id"), on="job")
@@ -176,9 +212,15 @@ def _merged(waits: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def idle(jobs: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+def idle(jobs: pl.DataFrame, tasks: Attempts) -> pl.DataFrame:
     """`job, idle_ms`: for how long nothing of a job ran between its submission and its end."""
     last = _last(jobs, tasks)
+    return pl.concat(
+        _idle(some, attempts, last) for some, attempts in blocks(jobs, tasks, "job", "started_ms", "ended_ms")
+    )
+
+
+def _idle(jobs: pl.DataFrame, tasks: pl.DataFrame, last: int) -> pl.DataFrame:
     ran = tasks.filter(pl.col("started_ms").is_not_null()).sort("job", "started_ms")
     before = pl.col("ended_ms").cum_max().shift().over("job").fill_null(0)
     alone = (pl.col("ended_ms") - pl.max_horizontal("started_ms", before)).clip(0)
@@ -216,7 +258,7 @@ def _free_meanwhile(waits: pl.DataFrame, nodes: pl.DataFrame) -> pl.Series:
     return pl.Series((np.interp(until, at, area) - np.interp(since, at, area)) / np.maximum(1, until - since))
 
 
-def _last(jobs: pl.DataFrame, tasks: pl.DataFrame, holds: pl.DataFrame | None = None) -> int:
+def _last(jobs: pl.DataFrame, tasks: Attempts, holds: pl.DataFrame | None = None) -> int:
     """The last known moment (ms)."""
-    times = [jobs["submit_ms"], tasks["ended_ms"], *([] if holds is None else [holds["at_ms"]])]
-    return max((int(column.to_numpy().max()) for column in times if len(column)), default=0)
+    times = [jobs["submit_ms"], *([] if holds is None else [holds["at_ms"]])]
+    return max([latest_end(tasks) or 0, *(int(column.to_numpy().max()) for column in times if len(column))])

@@ -113,6 +113,17 @@ class Remembers(Ability):
     take_note = OldName("pop_memory_changed")
 
 
+class PassesBeats(Ability):
+    """Counts every beat (`Triggers.every_beat`), and knows when beats change nothing; the log keeps such beats."""
+
+    @abstractmethod
+    def beats_pass(self, view: ClusterView) -> bool:
+        """Whether beats change nothing, nor lead to a suggestion, before the next fact of another kind.
+
+        Asked while no task waits.
+        """
+
+
 class TellsTurn(Ability):
     """Says whose turn comes next, for explanations and statuses. No decision may depend on the answer."""
 

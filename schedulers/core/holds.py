@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from schedulers.core.decisions import Decision, Hold, Resume
 from schedulers.core.explain import PASSED_BY, limit_reason, why_not_let_in
 from schedulers.core.reasons import Reason
 from schedulers.core.state import ClusterState, JobState, StageState
+
+#: Limits come before reservations and room.
+_FIRST_OF_ROOM: Final = Reason.QUEUE_AT_LIMIT.precedence
 
 
 class Holds:
@@ -56,23 +60,32 @@ class Holds:
         if not job.waiting:
             ready = any(s.waiting and not s.parents_left for s in job.stages)
             return self._unasked_reason if ready else Reason.WAITS_FOR_STAGE
-        # Both are asked, because a policy may hold a job back for a reason of higher precedence than room.
-        of_room = self._reason_of_room(job)
-        said = self._policy_reason(job)
+        stages = [job.stages[index] for index in job.open]
+        # Before limits and room: only a change of the cluster can help here.
+        of_cluster, said = self._reason_of_cluster(job, stages), self._policy_reason(job)
         if said is None:
-            return of_room
+            return of_cluster or self._reason_of_room(job, stages)
+        # Fast path: a reason said before all reasons of limits and room. With limits room is asked for all the same,
+        # since a size found at its limit is then woken when the limit is left.
+        if of_cluster is None and said[0].precedence < _FIRST_OF_ROOM and not self._state.sizes.bounds:
+            return said[0]
+        # Both are asked, because a policy may hold a job back for a reason of higher precedence than room.
+        of_room = of_cluster or self._reason_of_room(job, stages)
         return min(of_room, said[0], key=lambda reason: reason.precedence)
 
-    def _reason_of_room(self, job: JobState) -> Reason:
-        """The first reason, by precedence, over all launchable stages."""
+    def _reason_of_cluster(self, job: JobState, stages: list[StageState]) -> Reason | None:
+        """The reason of stages that the cluster could not start even if nothing ran there."""
         state = self._state
-        stages = [job.stages[index] for index in job.open]
         if not state.nodes:
             return Reason.NO_NODES
-        # Before limits and room: only a change of the cluster can help here.
         never = [stage.size for stage in stages if not state.sizes.can_start(job, stage)]
         if never:
             return Reason.TOO_LARGE if any(map(state.sizes.count_matching_nodes, never)) else Reason.NO_NODE_MATCHES
+        return None
+
+    def _reason_of_room(self, job: JobState, stages: list[StageState]) -> Reason:
+        """The first reason of limits and room, by precedence, over all launchable stages."""
+        state = self._state
         if state.sizes.bounds:
             limits = [account for stage in stages if (account := state.sizes.limiting_account(job, stage)) is not None]
             if limits:
@@ -85,7 +98,7 @@ class Holds:
     def _reason_of_nodes(self, job: JobState, stages: list[StageState]) -> Reason:
         """The reason of stages kept waiting by nothing but room."""
         state = self._state
-        if not all(state.sizes.fitting(stage.size) for stage in stages):
+        if not all(state.sizes.fits_some_node(stage.size) for stage in stages):
             return Reason.NO_ROOM
         if not all(state.sizes.has_room_for_all(stage) for stage in stages if job.is_waiting_gang(stage)):
             return Reason.NO_ROOM_FOR_GANG

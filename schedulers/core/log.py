@@ -9,7 +9,7 @@ written.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -109,6 +109,17 @@ class Log:
         # In chunks, because encoding thousands of structs in a single call is much cheaper than one by one.
         if len(pending) > _CHUNK:
             self.flush()
+
+    def add_all(self, events: Sequence[Event]) -> None:
+        """Add facts without decisions."""
+        at = 0
+        while at < len(events):
+            # As many as `add` would take before a chunk is full.
+            room = _CHUNK + 1 - len(self._pending)
+            self._pending += events[at : at + room]
+            at += room
+            if len(self._pending) > _CHUNK:
+                self.flush()
 
     def ignored(self, event: Event, why: str) -> None:
         """Add an ignored fact."""

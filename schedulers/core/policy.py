@@ -197,7 +197,7 @@ class Offer:
         if state.reservations is not None:
             return state.reservations.is_offer_useful_to(job, stage, self.nodes, asked=self.job is not None)
         if self.nodes is None:
-            return bool(state.idle) or bool(state.sizes.fitting(stage.size))
+            return bool(state.idle) or state.sizes.fits_some_node(stage.size)
         # Limits before nodes: most sizes have none, and a full queue spares the walk over the nodes.
         if stage.size not in state.sizes.bounds or state.idle or state.sizes.admits(stage.size):
             for node in self.nodes:
@@ -551,6 +551,7 @@ _ABILITY_OF_MEMBER: Final[Mapping[str, str]] = {
     "wanted_nodes": "WantsNodes",
     "urges": "WantsNodes",
     "memory_changed": "Remembers",
+    "beats_pass": "PassesBeats",
     "noted": "Remembers",
     "take_note": "Remembers",
     "passes_by": "TellsTurn",

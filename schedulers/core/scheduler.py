@@ -45,6 +45,7 @@ from schedulers.core.events import (
 )
 from schedulers.core.explain import Explanation, WaitReason, explained, why_not, why_waiting
 from schedulers.core.holds import Holds
+from schedulers.core.idle_beats import IdleBeats
 from schedulers.core.log import FORMAT, READABLE, Log, SchedulerConfig
 from schedulers.core.placer import Placer, placers
 from schedulers.core.policy import (
@@ -87,15 +88,15 @@ class Scheduler:
         # A lambda and no bound method: the policy is looked up at each call, after the placer has wrapped it.
         self.holds = Holds(self.state, config.offers, lambda job: self.policy.why(job, self.view))
         self._find_abilities()
+        self.idle_beats = IdleBeats(self.state, self.policy, self.view, self.holds.to_check, log)
         # Without a predictor and executors the end of a container is a fact like any other.
         teaches = self.predictor is not None or config.executors
         self._hearers = {kind: hear for kind, hear in _HEARERS.items() if teaches or kind is not ContainerEnded}
         # Fast path: without a predictor of tasks, an executor simply takes the next task of its stage.
         self._continues_stages = self.predictor is None or self.predictor.estimates_stay
         self.rounds: list[RoundRecord] = []
-        self.decision_count = 0
+        self.decision_count, self._offering = 0, _OFFERING[config.offers]
         self.in_vain: Suggestion | None = None  # the policy's last suggestion by which nothing started
-        self._offering = _OFFERING[config.offers]
         if log is not None:
             log.header(config)
 
@@ -460,7 +461,7 @@ class Scheduler:
             scheduler.predictor.load(saved["predictor"])
         scheduler.policy.load(saved["policy"], scheduler.view)
         scheduler.decision_count = saved["decided"]
-        scheduler._log = log
+        scheduler._log = scheduler.idle_beats.log = log
         if log is not None:
             log.header(scheduler.config, data)
         return scheduler

@@ -89,6 +89,8 @@ class Sizes:
     _at_limit: dict[int, None] = field(default_factory=dict)
     # From free room and barred sizes of all nodes, for each size asked about.
     _lists: dict[int, _FittingList] = field(default_factory=dict)
+    # A node that had room, for some sizes.
+    _has_room: dict[int, int] = field(default_factory=dict)
     # Indexes of nodes with changed room, oldest first.
     _changes: list[int] = field(default_factory=list)
     # Sizes that fitted no node, since some node last got more room.
@@ -252,7 +254,7 @@ class Sizes:
 
     def has_room(self) -> bool:
         """Whether any launchable task fits any node now."""
-        return any(self.fitting(size) for size in self.active)
+        return any(map(self.fits_some_node, self.active))
 
     def with_room(self) -> list[NodeState]:
         """Nodes with room for any launchable task now, in order of arrival."""
@@ -327,6 +329,18 @@ class Sizes:
             self._refuse(size)
         return Fitting(there.fitting, self.nodes)
 
+    def fits_some_node(self, size: int) -> bool:
+        """Whether any node has room for the size now, and the size is not at a limit."""
+        # Fast path: one node known to have room answers, and no list is caught up.
+        node = self.nodes.get(self._has_room.get(size, -1))
+        if node is not None and self._fits(node, size) and self.admits(size):
+            return True
+        found = self.fitting(size)
+        if found:
+            # The last node in order of arrival: first fit takes the last node of all.
+            self._has_room[size] = found.indexes[-1]
+        return bool(found)
+
     def _is_larger_than_refused(self, size: int) -> bool:
         """Whether a smaller size was refused, and so this size is."""
         demand = self.demands[size]
@@ -369,7 +383,9 @@ class Sizes:
         """Make every list and every answer anew; raises AssertionError with the size or node of a mistake."""
         for size in list(self._lists):
             there = self._ask_every_node(size) if self.admits(size) else []
+            assert self.fits_some_node(size) == bool(there), f"whether a node fits {self.demands[size]}"
             assert [n.index for n in self.fitting(size)] == there, f"nodes that fit {self.demands[size]}"
+            assert self.fits_some_node(size) == bool(there), f"whether a node fits {self.demands[size]}"
         for node in self.nodes.values():
             some = any(self._fits(node, size) and self.admits(size) for size in self.active)
             assert self.could_place(node) == some, f"whether anything that waits fits node {node.id}"

@@ -93,8 +93,8 @@ class GenericScheduler(Policy, NeedsEstimates):
         self._places: dict[str, _Place] = {}
         self._charges: dict[int, tuple[int, list[int]]] = {}  # container -> (queue, what it holds)
         self._entered = 0
-        # Fast path: of jobs without pilots the last seen inputs of their place, for most facts leave them unchanged.
-        self._settled: dict[str, tuple[float | None, bool]] = {}
+        # Fast path: of jobs without waiting pilots the last inputs of their place, unchanged by most facts.
+        self._settled: dict[str, tuple[float | None, bool, bool]] = {}
 
     # -- the loop -------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class GenericScheduler(Policy, NeedsEstimates):
                 self._forget(levels, name)
                 if view.has_executors:
                     self._sweep(view)
-            elif job.pilots_left or settled.get(name) != (job.size_ms, job.waiting > 0):
+            elif (job.pilots_left and self._has_pilots(job)) or settled.get(name) != _inputs(job):
                 self._update_rank(job, view, levels)
 
     def _update_rank(self, job: JobState, view: ClusterView, levels: Levels) -> None:
@@ -171,8 +171,10 @@ class GenericScheduler(Policy, NeedsEstimates):
         if standing != place.standing:
             place.standing = standing
             self._enlist(job, view, levels, place, others=others, pilots=pilots)
-        if not job.pilots_left:
-            self._settled[job.id] = job.size_ms, job.waiting > 0
+        if pilots:
+            self._settled.pop(job.id, None)
+        else:
+            self._settled[job.id] = _inputs(job)
 
     def _enlist(
         self, job: JobState, view: ClusterView, levels: Levels, place: _Place, *, others: bool, pilots: bool
@@ -300,3 +302,8 @@ class GenericScheduler(Policy, NeedsEstimates):
             if job is not None and place.standing is not None:
                 _, others, pilots = place.standing
                 self._enlist(job, view, levels, place, others=others, pilots=pilots)
+
+
+def _inputs(job: JobState) -> tuple[float | None, bool, bool]:
+    """All that decides on the place of a job without waiting pilots."""
+    return job.size_ms, job.waiting > 0, job.pilots_left > 0

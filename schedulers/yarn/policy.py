@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 
-from schedulers.core.abilities import KeepsNodes, OneTaskEach
+from schedulers.core.abilities import KeepsNodes, OneTaskEach, PassesBeats
 from schedulers.core.events import (
     ContainerAdopted,
     ContainerEnded,
@@ -109,7 +109,7 @@ def _by_amount(view: ClusterView) -> bool:
     return any(isinstance(limit, tuple) for q in view.queues.values() for limit in (q.guaranteed, q.max))
 
 
-class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
+class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
     """The common part of `capacity` and `fair_yarn`."""
 
     triggers = Triggers(every_beat=True)
@@ -179,6 +179,10 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
         """
         yarn = self._yarn
         return not (yarn is None or yarn.asking or yarn.reserved or view.has_changed or self._restored)
+
+    def beats_pass(self, view: ClusterView) -> bool:
+        """See PassesBeats.beats_pass."""
+        return self._by_beat and not self._victims and self._is_idle(view)
 
     def _note(self, yarn: Y, event: Event, view: ClusterView) -> None:
         """Take a fact over into the books."""

@@ -33,6 +33,7 @@ def test_rows_have_the_promised_fields(rows: list[dict[str, object]]) -> None:
 def test_all_promised_rows_are_there(rows: list[dict[str, object]]) -> None:
     names = {row["name"] for row in rows}
     assert names >= {"tpch_executor_replay", "heartbeat_150_nodes", "memory_per_million_tasks", "fan_in_cells"}
+    assert names >= {"large_run_cpu_s", "large_run_memory"}
     assert names >= {f"decision_p99/{entry.name}" for entry in policies}
     assert names >= {f"queues_{what}/{entry.name}" for entry in policies for what in ("p50", "p99", "idle")}
     assert names >= {f"build_schedule/{what}" for what in ("10k_stages", "100k_tasks")}

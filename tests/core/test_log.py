@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from unittest import mock
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rm_emulator.testing import job, node, replay, scheduler, stage
+from schedulers.core import log as log_module
 from schedulers.core.decisions import Hold, Place
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import ContainerEnded, Heartbeat, JobSubmitted, NodeAdded, Tick
@@ -118,3 +122,20 @@ def test_a_log_may_begin_with_a_snapshot() -> None:
     header = next(parse(b"".join(chunks).splitlines()))
     assert isinstance(header, Header)
     assert header.snapshot == made.snapshot()
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 6))
+def test_facts_added_together_fill_the_same_chunks(counts: list[int], chunk: int) -> None:
+    written: dict[bool, list[bytes]] = {True: [], False: []}
+    with mock.patch.object(log_module, "_CHUNK", chunk):
+        for together, chunks in written.items():
+            log = Log(chunks.append)
+            for number, count in enumerate(counts):
+                beats = [Heartbeat(number, f"n{node}") for node in range(count)]
+                if together:
+                    log.add_all(beats)
+                else:
+                    for beat in beats:
+                        log.add(beat, [])
+            log.flush()
+    assert written[True] == written[False]

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from unittest import mock
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rm_emulator.engine import ring
 from rm_emulator.engine.calendar import END, START, Calendar
 from rm_emulator.engine.ring import Ring
 
@@ -11,16 +17,21 @@ from rm_emulator.engine.ring import Ring
 class Beats:
     """A ring that notes who beats when, until `until`."""
 
-    def __init__(self, phases: list[int], *, interval: int = 1000, until: int = 2500) -> None:
+    def __init__(
+        self, phases: list[int], *, interval: int = 1000, until: int = 2500, idle: Callable[[], bool] | None = None
+    ) -> None:
         self.calendar = Calendar()
         self.heard: list[tuple[int, int]] = []
         self.until = until
         self.then: Callable[[int], None] = lambda node: None
-        self.ring = Ring(self.calendar, phases, interval, self._beat)
+        self.ring = Ring(self.calendar, phases, interval, self._beat, idle=idle, let_pass=self._let_pass)
 
     def _beat(self, node: int) -> None:
         self.heard.append((self.calendar.now, node))
         self.then(node)
+
+    def _let_pass(self, beats: Sequence[tuple[int, int]]) -> None:
+        self.heard += beats
 
     def run(self, *nodes: int) -> list[tuple[int, int]]:
         self.ring.add_all(nodes)
@@ -116,3 +127,28 @@ def test_membership() -> None:
     ring.add(1)
     ring.add(1)
     assert (len(ring), 0 in ring, 1 in ring) == (1, False, True)
+
+
+CHANGES = st.tuples(
+    st.integers(0, 2400), st.sampled_from([START, END]), st.sampled_from(["add", "discard", "beat_now"])
+)
+
+
+@given(
+    st.lists(st.integers(0, 999), min_size=1, max_size=6),
+    st.lists(st.tuples(CHANGES, st.integers(0, 5)), max_size=8),
+    st.lists(st.booleans(), min_size=1, max_size=4),
+    st.integers(1, 5),
+)
+@settings(max_examples=200, deadline=None)
+def test_beats_that_pass_together_are_those_of_one_by_one(phases, changes, answers, together) -> None:
+    def run(idle: Callable[[], bool] | None) -> list[tuple[int, int]]:
+        beats = Beats([*phases], idle=idle)  # the ring changes them
+        for (when, rank, change), node in changes:
+            do = getattr(beats.ring, change)
+            beats.at(when, lambda do=do, node=node: do(node % len(phases)), rank=rank)
+        return beats.run(*range(len(phases)))
+
+    again = cycle(answers)
+    with mock.patch.object(ring, "_TOGETHER", together):
+        assert run(lambda: next(again)) == run(None)

@@ -17,11 +17,13 @@ from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from rm_emulator.workload.synthetic import generate
 from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, QueueChanged, Tick
+from schedulers.core.holds import Holds
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
+from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.sizes import Fitting, Sizes
-from schedulers.core.state import ClusterState
+from schedulers.core.state import ClusterState, JobState, StageState
 from schedulers.placers.first_fit import FirstFit
 from schedulers.policies.gs import GenericScheduler
 from schedulers.policies.hdrf import HierarchicalDrf, _Values
@@ -302,6 +304,47 @@ def log_of(
     Simulation(EngineConfig(nodes=nodes, profile="yarn"), workload, scheduler, seed=1).run()
     log.flush()
     return written
+
+
+# -- reasons ------------------------------------------------------------------------------------
+
+
+@given(WORK, st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_reasons_said_before_those_of_room_are_those_of_asking_for_both(
+    work: list[tuple[int, int, int, int]], limited: bool
+) -> None:
+    """Jobs of up to 20 tasks, held back for pilots or without room, in a queue with or without a limit."""
+
+    def slow(holds: Holds, job: JobState, stages: list[StageState]) -> Reason | None:
+        of_room = cluster(holds, job, stages) or holds._reason_of_room(job, stages)
+        said = holds._policy_reason(job)
+        return of_room if said is None else min(of_room, said[0], key=lambda reason: reason.precedence)
+
+    cluster = Holds._reason_of_cluster
+    quick = _log_of_pilots(work, limited=limited)
+    # What stands for the reason of the cluster is then the whole answer: the policy's own reason is never before it.
+    with mock.patch.object(Holds, "_reason_of_cluster", slow):
+        assert _log_of_pilots(work, limited=limited) == quick
+    assert b'"Hold"' in quick
+
+
+def _log_of_pilots(work: list[tuple[int, int, int, int]], *, limited: bool) -> bytes:
+    written: list[bytes] = []
+    jobs = []
+    for number, (second, tasks, cpu, mean) in enumerate(sorted(work)):
+        job = Job(id=f"j{number}", stages=(Stage(name="s", tasks=4 * tasks, demand=(cpu, 1)),), queue="q")
+        jobs.append(WorkloadJob(job=job, submit_ms=700 * second, runtimes=(Drawn(mean, 0.5),)))
+    nodes = tuple(Node(id=f"n{i}", capacity=(4, 8)) for i in range(3))
+    queues = (Queue(name="q", max=(8, 24) if limited else None),)
+    cluster = EngineConfig(nodes=nodes, profile="yarn", queues=queues)
+    policy, predictor = {"kind": "gs", "work_conserving": False}, {"kind": "slearn"}
+    log = Log(written.append)
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy=policy, predictor=predictor), log=log)
+    workload = Workload(name="work", jobs=tuple(jobs), source="drawn")
+    Simulation(cluster, workload, scheduler, seed=1).run()
+    log.flush()
+    return b"".join(written)
 
 
 # -- cycles -------------------------------------------------------------------------------------

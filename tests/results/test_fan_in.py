@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from rm_emulator.results import compare, fairness, metrics, statistics, summary
+from rm_emulator.results import compare, fairness, metrics, report, statistics, summary
 from rm_emulator.results.chart import Cells
+from rm_emulator.results.charts import gantt
 from rm_emulator.results.charts.sweep import best_label, over_axes
 from rm_emulator.results.figures import Run, Spread, Summary
 
@@ -95,6 +96,42 @@ def test_shares_are_those_of_every_ms_by_itself(attempts):
         for queue in "xy":
             slow[queue] += max(held[queue, "cpu"] / 7, held[queue, "memory"] / 5) / 70
     assert metrics.dominant_shares(jobs, tasks, nodes) == pytest.approx(slow)
+
+
+@given(ATTEMPTS, st.integers(1, 6))
+@settings(max_examples=60, deadline=None)
+def test_attempts_read_in_blocks_have_the_shares_of_all_together(attempts, block):
+    jobs, tasks, nodes = tables(attempts)
+    jobs = jobs.with_columns(tasks=pl.lit(2), user=pl.col("id"))
+    shares = metrics.dominant_shares(jobs, tasks, nodes), metrics.dominant_shares(jobs, tasks, nodes, "user")
+    course = fairness.queue_shares(jobs, tasks, nodes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "BLOCK", block)
+        patch.setattr(metrics, "_FEW", block)
+        for some in (tasks, tasks.lazy()):
+            found = metrics.dominant_shares(jobs, some, nodes), metrics.dominant_shares(jobs, some, nodes, "user")
+            assert found == shares
+        again = fairness.queue_shares(jobs, tasks.lazy(), nodes)
+    for name in ("held", "asked", "task", "state"):
+        assert np.array_equal(getattr(again, name), getattr(course, name))
+
+
+@pytest.mark.parametrize("block", [5, 40])
+def test_a_large_table_of_tasks_gives_the_same_figures_and_page_in_blocks(run, tmp_path, monkeypatch, block):
+    def written(folder: Path) -> list[str]:
+        report.write(folder)
+        return [(folder / name).read_text() for name in ("summary.json", "report.html")]
+
+    for name in ("whole", "blocks"):
+        shutil.copytree(run, tmp_path / name / "out")
+    spec = {"spec": {"policies": [{"label": label} for label in "abc"], "seeds": SEEDS}}
+    summary.build(tmp_path / "whole/out", spec)
+    whole = written(tmp_path / "whole/out")
+    monkeypatch.setattr(metrics, "BLOCK", block)
+    monkeypatch.setattr(gantt, "BLOCK", block)
+    monkeypatch.setattr(summary, "_AT_ONCE_BYTES", 1)
+    summary.build(tmp_path / "blocks/out", spec)
+    assert written(tmp_path / "blocks/out") == whole
 
 
 @given(ATTEMPTS)

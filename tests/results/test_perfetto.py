@@ -6,10 +6,12 @@ import json
 from collections import defaultdict
 from itertools import pairwise
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rm_emulator.results import perfetto
 from rm_emulator.results.perfetto import choose_nodes, lanes
 
 
@@ -47,6 +49,19 @@ def test_every_arrow_that_starts_ends(trace):
     starts = [e["id"] for e in trace["traceEvents"] if e["ph"] == "s"]
     assert starts == [e["id"] for e in trace["traceEvents"] if e["ph"] == "f"]
     assert len(starts) == 200
+
+
+@pytest.mark.parametrize("at_once", [1, 70])
+def test_a_trace_does_not_depend_on_how_many_tasks_are_sorted_at_once(run, tmp_path, monkeypatch, at_once):
+    jobs, tasks, nodes = (
+        pl.read_parquet(run[0] / f"runs/slearn/1/{name}.parquet") for name in ("jobs", "tasks", "nodes")
+    )
+    names = nodes["node"].drop_nulls().unique(maintain_order=True).to_list()
+    tables = {"jobs": jobs, "tasks": tasks, "nodes": names, "cluster": nodes.filter(pl.col("node").is_null())}
+    perfetto.write(tmp_path / "whole", **tables)
+    monkeypatch.setattr(perfetto, "_AT_ONCE", at_once)
+    perfetto.write(tmp_path / "blocks", **tables)
+    assert (tmp_path / "blocks").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def test_a_small_run_shows_every_node():

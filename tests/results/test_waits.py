@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import rm_emulator
 from rm_emulator.issues import InvalidInput
-from rm_emulator.results import waits
+from rm_emulator.results import metrics, replay, stages, waits
 from rm_emulator.results.replay import logs_of
 from rm_emulator.results.story import STARTING, story
 from rm_emulator.results.summary import read_table
@@ -41,6 +43,23 @@ def test_waits_and_idle_times_are_those_that_explain_tells(hello, label):
         reasons = {part.reason: part.ms for part in told.reasons if part.reason != STARTING}
         assert dict(sums.iter_rows()) == pytest.approx(reasons, abs=1000)
         assert idle[job] == told.waited_ms
+
+
+@pytest.mark.parametrize("block", [3, 60])
+def test_attempts_read_in_blocks_have_the_waits_of_all_together(hello, monkeypatch, block):
+    cell = hello / "runs/fair/1"
+    jobs, tasks, nodes = tables(cell)
+    said = waits.read(logs_of(cell))
+    stretches, idle = waits.stretches(jobs, tasks, nodes, said), waits.idle(jobs, tasks)
+    lived = metrics.timed(jobs).select("tasks", "submit_ms", job="id", end_ms="finish_ms")
+    opened = waits.opened(jobs, tasks, said.stages).join(
+        said.stages.select("job", "stage", "name"), on=["job", "stage"]
+    )
+    lives = stages.lives(lived, tasks, opened)
+    monkeypatch.setattr(metrics, "BLOCK", block)
+    assert_frame_equal(waits.stretches(jobs, tasks.lazy(), nodes, said), stretches)
+    assert_frame_equal(waits.idle(jobs, tasks.lazy()), idle, check_row_order=False)
+    assert stages.lives(lived, tasks.lazy(), opened) == lives
 
 
 CLUSTER = {"node": [None], "resource": ["cpu"], "capacity": [1000], "start_ms": [0], "end_ms": [1000]}
@@ -142,3 +161,24 @@ def test_a_damaged_log_is_named(tmp_path):
 
 def test_every_reason_has_a_meaning():
     assert list(waits.MEANINGS) == list(Reason)
+
+
+@pytest.mark.parametrize("size", [1, 200, 5000])
+def test_what_is_read_does_not_depend_on_how_much_is_searched_at_once(hello, monkeypatch, size):
+    logs = logs_of(hello / "runs/fair/1")
+    whole = waits.read(logs)
+    assert len(whole.holds) > 1
+    monkeypatch.setattr(replay, "_BLOCK", size)
+    found = waits.read(logs)
+    assert_frame_equal(found.holds, whole.holds)
+    assert_frame_equal(found.stages, whole.stages)
+
+
+def test_holds_read_are_those_of_a_reading_line_by_line(hello):
+    logs, at, found = logs_of(hello / "runs/fair/1"), None, []
+    for line in replay.log_lines(logs[0]):
+        said = json.loads(line)
+        at = said["at"] if "event" in said else at
+        if said.get("decision") == "Hold":
+            found.append((said["job"], at, said["reason"]))
+    assert waits.read(logs).holds.rows() == found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -11,6 +12,7 @@ import polars as pl
 
 from rm_emulator.results.chart import CLUSTER, Cells, Chart, Figure, register
 from rm_emulator.results.drawing import hatched, of_job, spans, time_axis, time_unit
+from rm_emulator.results.metrics import BLOCK, Attempts
 from rm_emulator.results.perfetto import lanes
 from rm_emulator.results.table import number
 
@@ -32,11 +34,11 @@ def gantt(cells: Cells) -> Chart | None:
     slices = min(GANTT_SLICES, _SLICES // len(cells.labels))
     for label in cells.labels:
         came = cells.jobs[label, cells.seeds[0]].select("submit_ms", job="id")
-        tasks = cells.attempts(label)
-        if tasks.is_empty():
-            continue
+        tasks = cells.scan_attempts(label)
         shown, count = shown_nodes(tasks)
-        drawn = tasks.filter(pl.col("node").is_in(shown))
+        if not shown:
+            continue
+        drawn = tasks.lazy().filter(pl.col("node").is_in(shown)).collect()
         bars, names = _bars(drawn.join(came, on="job", how="left", maintain_order="left"), shown)
         across = time_axis([came["submit_ms"]], max(bar.end for bar in bars), cells.date(0))
         figure, merged = _drawn(bars, names, slices, across)
@@ -69,17 +71,28 @@ def gantt(cells: Cells) -> Chart | None:
     )
 
 
-def shown_nodes(tasks: pl.DataFrame) -> tuple[list[str], int]:
+def shown_nodes(tasks: Attempts) -> tuple[list[str], int]:
     """All nodes where their lanes fit into a chart, else evenly spaced ones, and how many nodes there are."""
-    names = tasks["node"].unique().sort().to_list()
+    names = tasks.lazy().select(pl.col("node").unique()).collect(engine="streaming")["node"].sort().to_list()
+    if not names:
+        return [], 0
     # By number, since texts of a million tasks take four times the memory, and sorting them three times the time.
-    node, one = pl.col("node").cast(pl.Enum(names)).to_physical(), pl.lit(1, pl.Int32)
-    at = [tasks.select(node, at=name, more=more) for name, more in (("granted_ms", one), ("ended_ms", -one))]
-    steps = pl.concat(at).sort("node", "at", "more").with_columns(pl.col("more").cum_sum().over("node"))
-    most = dict(steps.group_by("node").agg(pl.col("more").max()).iter_rows())
-    fit = len(names) if sum(most.values()) <= GANTT_LANES else max(1, _SOME_LANES // max(most.values()))
+    node = pl.col("node").cast(pl.Enum(names)).to_physical()
+    held = tasks.lazy().select(node, "granted_ms", "ended_ms").collect(engine="streaming")
+    of_node = np.bincount(held["node"].to_numpy(), minlength=len(names)).cumsum() // BLOCK
+    cuts = [0, *(np.flatnonzero(np.diff(of_node)) + 1).tolist(), len(names)]
+    most = [most for first, last in pairwise(cuts) for most in _most_at_once(held, first, last)]
+    fit = len(names) if sum(most) <= GANTT_LANES else max(1, _SOME_LANES // max(most))
     chosen = np.unique(np.linspace(0, len(names) - 1, min(fit, len(names))).astype(int))
     return [names[i] for i in chosen], len(names)
+
+
+def _most_at_once(held: pl.DataFrame, first: int, last: int) -> list[int]:
+    """The largest number of tasks at once on each node of a range."""
+    own, one = held.filter((pl.col("node") >= first) & (pl.col("node") < last)), pl.lit(1, pl.Int32)
+    at = [own.select("node", at=name, more=more) for name, more in (("granted_ms", one), ("ended_ms", -one))]
+    steps = pl.concat(at).sort("node", "at", "more").with_columns(pl.col("more").cum_sum().over("node"))
+    return steps.group_by("node").agg(pl.col("more").max())["more"].to_list()
 
 
 def placed(tasks: pl.DataFrame, nodes: Sequence[str]) -> Iterator[tuple[pl.DataFrame, list[int], int]]:

@@ -7,6 +7,7 @@ import polars as pl
 
 from rm_emulator.results.chart import PREDICTION, Cells, Chart, register
 from rm_emulator.results.drawing import colour, line
+from rm_emulator.results.metrics import Attempts, blocks
 from rm_emulator.results.table import number, percent
 
 
@@ -14,7 +15,7 @@ from rm_emulator.results.table import number, percent
 def variation(cells: Cells) -> Chart | None:
     """CoV over time against CoV over space, per group of recurring jobs, from the tasks that ran."""
     label = cells.labels[0]
-    groups = recurring(cells.jobs[label, cells.seeds[0]], cells.tasks(label), cells.nodes(label))
+    groups = recurring(cells.jobs[label, cells.seeds[0]], cells.scan(label), cells.nodes(label))
     if groups.is_empty():
         return None
     right, top = (round(1.08 * max(0.05, float(np.max(groups[c].to_numpy()))), 3) for c in ("space", "time"))
@@ -67,7 +68,7 @@ def variation(cells: Cells) -> Chart | None:
     )
 
 
-def recurring(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+def recurring(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame) -> pl.DataFrame:
     """Per job name with at least 3 runs: `name, runs, time, space, work` (SLearn, NSDI'22, section 4.1).
 
     time: deviation / mean of the jobs' mean task run times; space: mean over jobs of
@@ -75,13 +76,12 @@ def recurring(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame) -> p
     more. Population deviations, run times at node speed 1.
     """
     speeds = nodes.filter(pl.col("node").is_not_null()).select("node", "speed").unique()
-    ran = tasks.lazy().filter((pl.col("code") == 0) & pl.col("started_ms").is_not_null()).join(speeds.lazy(), on="node")
-    run = (pl.col("ended_ms") - pl.col("started_ms")) * pl.col("speed")
+    columns = ("job", "stage", "node", "started_ms", "ended_ms", "code")
+    run_times = pl.concat(_run_times(part, speeds) for _, part in blocks(jobs, tasks, *columns))
     named = jobs.lazy().filter(pl.col("name") != "").select("name", "work_ms", job="id")
     space = pl.col("deviation") / (pl.col("mean") * (0.03 * pl.col("n")).sqrt())
     stages = (
-        ran.group_by("job", "stage")
-        .agg(mean=run.mean(), deviation=run.std(ddof=0), n=pl.len())
+        run_times.lazy()
         .filter(pl.col("mean") > 0)
         .with_columns(space=pl.when(pl.col("n") > 1).then(space))
         .join(named, on="job")
@@ -103,6 +103,13 @@ def recurring(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame) -> p
     work = stages.unique("job", maintain_order=True).group_by("name", maintain_order=True)
     totals = work.agg(runs=pl.len(), work=pl.col("work_ms").sum()).filter(pl.col("runs") >= 3)
     return totals.join(inside, on="name").join(between, on="name").sort("name").collect()
+
+
+def _run_times(tasks: pl.DataFrame, speeds: pl.DataFrame) -> pl.DataFrame:
+    """`job, stage, mean, deviation, n` of the stages' run times at node speed 1 (ms)."""
+    ran = tasks.lazy().filter((pl.col("code") == 0) & pl.col("started_ms").is_not_null()).join(speeds.lazy(), on="node")
+    run = (pl.col("ended_ms") - pl.col("started_ms")) * pl.col("speed")
+    return ran.group_by("job", "stage").agg(mean=run.mean(), deviation=run.std(ddof=0), n=pl.len()).collect()
 
 
 def _weighted(column: str) -> pl.Expr:
