@@ -120,16 +120,13 @@ class Simulation:
     # -- the run --------------------------------------------------------------------------------
 
     def run(self, until: int | None = None) -> None:
-        """Run from the first event to the last, or to `until` (ms). Raises Stalled when jobs can never finish.
-
-        Services run until `until`, or until the last batch job is over.
-        """
+        """Begin, and go on to the end. Raises Stalled when jobs can never finish."""
         with few_collections():
             self.begin(until)
             self.go_on()
 
     def begin(self, until: int | None = None) -> None:
-        """Enter the first events, for a run up to `until`."""
+        """Enter the first events of a run to `until` (ms), or to the last job; services end with the last batch job."""
         # Queues and nodes before the first beat: the scheduler must know a node that beats.
         for fact in first_facts(self.config, self.workload):
             self.tell(fact)
@@ -283,11 +280,11 @@ class Simulation:
 
     def set_run_time(self, container: Container) -> int:
         """Set the run time of a task in its container; returns the task's own, at node speed 1, ms."""
-        times, executors = container.master.times[container.stage], container.master.state.executors
-        own = runtime = times.ms(container.task, executors, container.wave, container.attempt)
+        job, task, wave = container.master, container.task, container.wave
+        own = runtime = job.times[container.stage].ms(task, job.state.executors, wave, container.attempt)
         for stretch in self._hooks.run_time:
             runtime = stretch(container, runtime)
-        # Profiles that leave run times alone are spared the call.
+        # Fast path: profiles that leave run times alone are spared the call.
         container.runtime = runtime if self._observed_run_time is None else self._observed_run_time(runtime)
         return own
 
