@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks.rows import Row, benchmark
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.forecasts.draws import Moment
+from rm_emulator.forecasts.draws import KnownRunTimes
 from rm_emulator.forecasts.plays import Play, plays
 from rm_emulator.forecasts.run_times import Listener
 from rm_emulator.workload.model import Drawn, PerTask, Workload, WorkloadJob
@@ -61,7 +61,7 @@ def when(tiny: bool) -> Iterator[Row]:
     for ahead, target in ((near, "<= 100"), (far, None)):
         simulation, listener = _paused(nodes, ahead)
         begun = time.process_time()
-        moment = Moment(listener, _AT_MS, 1)
+        moment = KnownRunTimes(listener, _AT_MS, 1)
         cold_s = time.process_time() - begun
         if ahead == near:
             yield Row(
@@ -83,7 +83,7 @@ def when(tiny: bool) -> Iterator[Row]:
         )
 
 
-def _what(moment: Moment, draw: int) -> Callable[[], Play]:
+def _what(moment: KnownRunTimes, draw: int) -> Callable[[], Play]:
     """A play that ends as soon as the new job has started: its only task takes a millisecond."""
     asked = Job(id="asked", stages=(Stage(name="one", tasks=1, demand=(1000,)),))
     new = WorkloadJob(job=asked, submit_ms=_AT_MS, runtimes=(PerTask((1,)),))

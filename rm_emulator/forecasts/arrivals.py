@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from scipy.special import ndtr
 
-from rm_emulator.forecasts.draws import Moment
+from rm_emulator.forecasts.draws import KnownRunTimes
 from rm_emulator.forecasts.moment import PausedRun
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario.durations import show_duration
@@ -27,7 +27,7 @@ class Recent:
     of jobs stay as they were (a circular block bootstrap). Raises InvalidInput where nothing arrived.
     """
 
-    def __init__(self, run: PausedRun, moment: Moment | None, window_ms: int) -> None:
+    def __init__(self, run: PausedRun, moment: KnownRunTimes | None, window_ms: int) -> None:
         self._now, self._window, self._seed = run.at_ms, window_ms, run.recorded.cell.seed
         if window_ms > run.at_ms:
             message = f"{show_duration(window_ms)} is longer than the run up to the moment"

@@ -24,7 +24,7 @@ from rm_emulator.forecasts.answers import (
     most_frequent,
 )
 from rm_emulator.forecasts.arrivals import Recent
-from rm_emulator.forecasts.draws import Moment
+from rm_emulator.forecasts.draws import KnownRunTimes
 from rm_emulator.forecasts.job_file import read_jobs
 from rm_emulator.forecasts.moment import PausedRun, paused, refuse_late
 from rm_emulator.forecasts.plays import Courses, Play, plays
@@ -104,7 +104,7 @@ def _record(run: PausedRun, earlier: Sequence[tuple[int, list[Judgement]]]) -> R
     return Record(answers, held, tuple(at for at, _ in earlier)) if answers else None
 
 
-def _play(moment: Moment, draw: int, watched: Sequence[str]) -> Callable[[], Play]:
+def _play(moment: KnownRunTimes, draw: int, watched: Sequence[str]) -> Callable[[], Play]:
     """A play without arrivals, to be made in its own process."""
     return lambda: Play(moment.draw(draw), (), tuple(watched))
 

@@ -103,7 +103,7 @@ class Unknown(NamedTuple):
     belief: StageBelief
 
 
-class Moment:
+class KnownRunTimes:
     """What is known at a moment: of each unfinished stage the belief, of each running task its elapsed time.
 
     Made once; `draw` then costs a few array operations. now: ms.
@@ -183,7 +183,7 @@ class Moment:
 class Draw(NamedTuple):
     """One possible course of run times (a `Future` of the engine)."""
 
-    moment: Moment
+    moment: KnownRunTimes
     number: int
     laws: list[tuple[float, float]]
     """Mean and standard deviation of ln run time by unfinished stage."""

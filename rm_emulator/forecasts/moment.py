@@ -16,7 +16,7 @@ from rm_emulator.engine.recording import JobRow, Recording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.advice import RecordedCell, recorded_cell
 from rm_emulator.experiments.assembly import assemble
-from rm_emulator.forecasts.draws import Moment
+from rm_emulator.forecasts.draws import KnownRunTimes
 from rm_emulator.forecasts.run_times import Listener
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.plugins import load_plugins
@@ -41,9 +41,9 @@ class PausedRun(msgspec.Struct):
     ended: dict[str, int] = {}
     """End of each job that has ended, ms."""
 
-    def moment(self) -> Moment:
+    def moment(self) -> KnownRunTimes:
         """What is known of run times now."""
-        return Moment(self.listener, self.at_ms, self.recorded.cell.seed)
+        return KnownRunTimes(self.listener, self.at_ms, self.recorded.cell.seed)
 
     def advance(self, at_ms: int) -> None:
         """Go on to a later moment under the true run times."""

@@ -13,7 +13,7 @@ import polars as pl
 from rm_emulator.engine.containers import Master
 from rm_emulator.forecasts.answers import QUANTILES
 from rm_emulator.forecasts.arrivals import Recent
-from rm_emulator.forecasts.draws import Moment, StageBelief
+from rm_emulator.forecasts.draws import KnownRunTimes, StageBelief
 from rm_emulator.forecasts.moment import PausedRun, paused
 from rm_emulator.forecasts.plays import Play, plays
 from rm_emulator.forecasts.run_times import LEAST_NOISE, Floats
@@ -97,7 +97,9 @@ def _answers(
     yield "progress", {each.job.name: extrapolated(each) for each in asked}
 
 
-def _simulated(run: PausedRun, moment: Moment, recent: Recent, jobs: Sequence[str], draws: int) -> dict[str, Quantiles]:
+def _simulated(
+    run: PausedRun, moment: KnownRunTimes, recent: Recent, jobs: Sequence[str], draws: int
+) -> dict[str, Quantiles]:
     def what(draw: int) -> Callable[[], Play]:
         return lambda: Play(moment.draw(draw), recent.jobs(draw), tuple(jobs))
 
@@ -111,7 +113,7 @@ def _simulated(run: PausedRun, moment: Moment, recent: Recent, jobs: Sequence[st
     return found
 
 
-class _Told(Moment):
+class _Told(KnownRunTimes):
     """Told the true mean and variation of each stage, instead of holding beliefs."""
 
     def __init__(self, run: PausedRun) -> None:

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from rm_emulator.forecasts.draws import Moment, stage_belief
+from rm_emulator.forecasts.draws import KnownRunTimes, stage_belief
 from rm_emulator.forecasts.run_times import JudgedBeliefs, Listener
 from schedulers.core.events import ContainerEnded, ContainerStarted, HistoryPrimed, JobSubmitted, NodeAdded, Tick
 from schedulers.core.log import SchedulerConfig
@@ -40,7 +40,7 @@ def heard(past: list[float], *, tasks: int = 4, runs: bool = True) -> tuple[List
 
 def drawn(listener: Listener, now: int, draws: int = 400) -> np.ndarray:
     """[draws, tasks]: the run times of the running tasks, ms."""
-    moment = Moment(listener, now, 1)
+    moment = KnownRunTimes(listener, now, 1)
     return np.array([list(moment.draw(number).running[0].values()) for number in range(draws)])
 
 
@@ -72,22 +72,22 @@ def test_finished_tasks_outweigh_a_history_that_was_wrong() -> None:
 
 def test_a_draw_is_the_same_whenever_it_is_made() -> None:
     listener, _ = heard([100.0] * 40)
-    first, second = (Moment(listener, 2, 1).draw(7).running for _ in range(2))
+    first, second = (KnownRunTimes(listener, 2, 1).draw(7).running for _ in range(2))
     assert first == second
-    assert Moment(listener, 2, 1).draw(8).running != first
+    assert KnownRunTimes(listener, 2, 1).draw(8).running != first
 
 
 def test_a_job_without_any_history_is_named() -> None:
     listener, _ = heard([], runs=False)
-    assert Moment(listener, 2, 1).unknown == ["j"]
+    assert KnownRunTimes(listener, 2, 1).unknown == ["j"]
     listener, _ = heard([100.0] * 3, runs=False)
-    assert Moment(listener, 2, 1).unknown == []
+    assert KnownRunTimes(listener, 2, 1).unknown == []
 
 
 def test_a_task_that_is_over_makes_a_job_known() -> None:
     listener, scheduler = heard([])
     listener.around(scheduler.handle)(ContainerEnded(9, min(scheduler.state.containers), 0, 8))
-    assert Moment(listener, 9, 1).unknown == []
+    assert KnownRunTimes(listener, 9, 1).unknown == []
 
 
 def test_facts_that_teach_nothing_pass_by() -> None:
