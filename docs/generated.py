@@ -45,6 +45,7 @@ KINDS: Final[Mapping[str, tuple[Registry[Any], str, str]]] = {
 MODULES: Final = (
     "rm_emulator",
     "rm_emulator.api",
+    "rm_emulator.forecasts.api",
     "rm_emulator.testing",
     "rm_emulator.workload.formats",
     "rm_emulator.results.chart",
