@@ -41,7 +41,7 @@ _CORES: Final = {"count": 100, "capacity": {"cpu": 1, "memory": "4Gi"}}
 
 
 def scenarios(data: Path, seeds: list[int]) -> dict[str, dict[str, Any]]:
-    """By name: a preset with history under two predictors, production DAGs without any, and a log of parallel jobs."""
+    """By name: a preset with history under two predictors, and production DAGs without any history."""
     found = {}
     for predictor in ("posterior", "slearn"):
         found[f"2sigma-like-{predictor}"] = document(
@@ -51,32 +51,22 @@ def scenarios(data: Path, seeds: list[int]) -> dict[str, dict[str, Any]]:
             workload={"kind": "synthetic", "preset": "2sigma-like", "jobs": 500, "load": 1.0},
             policies={"gs": {"kind": "gs", "predictor": {"kind": predictor}}},
         )
-    dags, log = data / "alibaba-2018-dags-batch_task.csv.gz", data / "NASA-iPSC-1993-3.1-cln.swf.gz"
+    dags = data / "alibaba-2018-dags-batch_task.csv.gz"
     if dags.is_file():
         found["alibaba-2018-dags"] = document(
             "when-alibaba-2018",
             seeds,
             cluster={"nodes": [{"count": 10, "capacity": {"cpu": 16, "memory": "32Gi"}}], "profile": "events"},
-            workload=_trace("alibaba2018", dags, jobs=800, load=0.9, options={"cov": 0.5}),
+            workload=_dags(dags),
             policies={"fair": {"kind": "fair"}},
-        )
-    if log.is_file():
-        found["nasa-ipsc"] = document(
-            "when-nasa",
-            seeds,
-            cluster={"nodes": [{"count": 128, "capacity": {"cpu": 1, "memory": "1Gi"}}], "profile": "events"},
-            workload=_trace("swf", log, jobs=1000, load=0.6),
-            policies={"fifo": {"kind": "fifo"}},
         )
     return found
 
 
-def _trace(
-    kind: str, path: Path, *, jobs: int, load: float, options: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Jobs drawn from the second half of a trace, whose first half is history."""
-    block = {"kind": "trace", "format": kind, "path": str(path.resolve()), "extract": {"jobs": jobs}, "load": load}
-    return {**block, **({} if options is None else {"options": dict(options)})}
+def _dags(path: Path) -> dict[str, Any]:
+    """Jobs drawn from the second half of the trace, whose first half is history; the tasks of a stage vary."""
+    block = {"kind": "trace", "format": "alibaba2018", "path": str(path.resolve()), "options": {"cov": 0.5}}
+    return {**block, "extract": {"jobs": 800}, "load": 0.9}
 
 
 def measure(out: Path, name: str, scenario: Mapping[str, Any], questions: int, draws: int) -> pl.DataFrame:
