@@ -151,6 +151,10 @@ class Simulation:
         # Queues and nodes before the first beat: the scheduler must know a node that beats.
         for fact in first_facts(self.config, self.workload):
             self.tell(fact)
+        self.enter_first(until)
+
+    def enter_first(self, until: int | None) -> None:
+        """Enter what comes by time alone from the present moment on; queues, nodes and present jobs are told."""
         self._clock.begin()
         self.arrivals.expect()
         self.profile.begin()
