@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from rm_emulator import completion
+from rm_emulator import completion, options
 from rm_emulator.arguments import CheckedGroup, CheckedTyper
 from rm_emulator.options import (
     Engine,
@@ -494,38 +494,37 @@ def simulate(
     source: Annotated[
         str, typer.Option("--from", metavar="RUN_DIR@TIME", help="A cell of a run at a moment, such as out/demo@2h.")
     ],
-    file: Annotated[
-        Path | None, typer.Option("-f", "--file", metavar="JOB.yaml", help="Ask about this DagJob, Job or Pod.")
-    ] = None,
+    file: options.JobFile = None,
     label: Label = None,
     seed: Seed = None,
-    draws: Annotated[
-        int, typer.Option("--draws", metavar="N", min=1, max=10_000, help="Plays with run times drawn anew.")
-    ] = 50,
-    arrivals: Annotated[
-        str | None,
-        typer.Option("--arrivals", metavar="TIME", help="Jobs go on to arrive as in the last TIME (default: none)."),
-    ] = None,
-    earlier: Annotated[
-        int, typer.Option("--earlier", metavar="N", min=0, max=100, help="Earlier moments that judge such answers.")
-    ] = 3,
-    no_tries: Annotated[
-        bool, typer.Option("--no-tries", help="Do not try what would let the job of -f end sooner.")
-    ] = False,
+    draws: options.Draws = 50,
+    arrivals: options.GoOnToArrive = None,
+    earlier: options.Earlier = 3,
+    no_tries: options.NoTries = False,
+    policy: options.OtherPolicy = None,
+    drain: options.Drain = None,
+    add: options.Add = None,
+    tolerance: options.Tolerance = 5.0,
     json: Json = False,
     quiet: Quiet = False,
     plugin: Plugin = None,
 ) -> None:
-    """When will waiting jobs run, and a job of yours: whom does it delay, what would start it sooner?"""
-    from rm_emulator.forecasts import command
+    """When will waiting jobs run, and a job of yours: whom does it delay, what would start it sooner?
+
+    With --policy, --drain or --add: who gains and who loses by the change; 1 if it is worse by more than --tolerance.
+    """
+    from rm_emulator.forecasts import changes, command
+
+    change = changes.AskedChange(policy, tuple(drain or ()), tuple(add or ()))
 
     try:
         code = command.main(
             source,
-            command.question(file, draws, arrivals, earlier, tries=not no_tries),
+            command.question(file, draws, arrivals, earlier, tries=not no_tries, change=change),
             label=label,
             seed=seed,
             plugins=plugin or (),
+            tolerance_pct=tolerance,
             json=json,
             quiet=quiet,
         )

@@ -73,3 +73,35 @@ Name = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.registered)
 ]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no notes: say only what is wrong.")]
+
+# -- of `simulate` ----------------------------------------------------------------------------------
+
+JobFile = Annotated[
+    Path | None, typer.Option("-f", "--file", metavar="JOB.yaml", help="Ask about this DagJob, Job or Pod.")
+]
+Draws = Annotated[int, typer.Option("--draws", metavar="N", min=1, max=10_000, help="Plays with run times drawn anew.")]
+GoOnToArrive = Annotated[
+    str | None,
+    typer.Option("--arrivals", metavar="TIME", help="Jobs go on to arrive as in the last TIME (default: none)."),
+]
+Earlier = Annotated[
+    int, typer.Option("--earlier", metavar="N", min=0, max=100, help="Earlier moments that judge such answers.")
+]
+NoTries = Annotated[bool, typer.Option("--no-tries", help="Do not try what would let the job of -f end sooner.")]
+OtherPolicy = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="KIND|YAML", help="Compare with this policy from the moment on."),
+]
+Drain = Annotated[
+    list[str] | None,
+    typer.Option("--drain", metavar="NODE", help="Compare with this node taking nothing new from the moment on."),
+]
+Add = Annotated[
+    list[str] | None, typer.Option("--add", metavar="NxNODE", help="Compare with N more nodes like this one.")
+]
+Tolerance = Annotated[
+    float,
+    typer.Option(
+        "--tolerance", metavar="PCT", min=0, help="By so much longer may the live jobs take with the change (exit 0)."
+    ),
+]

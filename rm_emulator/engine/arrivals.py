@@ -9,10 +9,11 @@ from rm_emulator.engine import containers
 from rm_emulator.engine.calendar import ARRIVE
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Master
-from rm_emulator.engine.execution import Execution, node_means
+from rm_emulator.engine.execution import Execution, StageTimes, node_means
 from rm_emulator.engine.profile import Engine
 from rm_emulator.workload.model import Workload, WorkloadJob
 from schedulers.core.events import Estimated, Event, HistoryPrimed, JobSubmitted, LinksSet, NodeAdded, QueueChanged
+from schedulers.core.model import Job
 
 
 class Arrivals:
@@ -37,6 +38,11 @@ class Arrivals:
         return self.count - len(self._engine.jobs)
 
     @property
+    def jobs(self) -> Sequence[WorkloadJob]:
+        """The jobs so far and the jobs to come, in order of arrival."""
+        return self._jobs
+
+    @property
     def arrived(self) -> Sequence[WorkloadJob]:
         """The jobs so far, in order of arrival."""
         return self._jobs[: self.count]
@@ -55,6 +61,12 @@ class Arrivals:
         self._jobs = (*self._jobs[: self.count], *jobs)
         self.expect()
 
+    def estimate(self, job: Job, times: Sequence[StageTimes]) -> None:
+        """Tell an oracle the true means of a job's run times, by stage."""
+        if self._oracle and job.kind == "batch":
+            means = tuple(round(each.mean_ms) for each in times)
+            self._engine.tell(Estimated(self._engine.calendar.now, job.id, means, node_means(times)))
+
     def _arrive(self, number: int) -> None:
         self.count = number + 1
         self.expect()
@@ -64,8 +76,7 @@ class Arrivals:
         if source.am:
             spec = containers.with_master(spec, source.am)
         # Before the job, so that the policy has its estimates at the first decision.
-        if self._oracle and spec.kind == "batch":
-            engine.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times), node_means(times)))
+        self.estimate(spec, times)
         # The decisions wait for the `Master`: a placement needs the job in `engine.jobs`.
         decisions = engine.handle(JobSubmitted(now, spec, "asked" if source.am else engine.profile.asks))
         job = engine.jobs[spec.id] = Master(source, number, times, engine.control.job(spec.id))

@@ -64,6 +64,17 @@ class Beats(Profile):
             self.ring.add_all(range(len(self._ids)))
         self.ring.arm()
 
+    def take_over(self, former: Profile) -> None:
+        """Let nodes beat and masters call at the same times as before."""
+        assert isinstance(former, Beats)  # of the same cluster
+        self.ring.take_phases(former.ring)
+        for job in self.engine.jobs.values():
+            self.masters.take_over(job)
+        for container in self.engine.containers.values():
+            if container.has_ended:
+                self.report_later(container)
+        self.ring.arm()
+
     # -- application masters --------------------------------------------------------------------
 
     def arrived(self, job: Master) -> None:

@@ -23,9 +23,10 @@ class Clock:
         return self._due is not None and self._idle_turns <= PATIENCE
 
     def begin(self) -> None:
-        """Enter the first period on the calendar."""
+        """Enter the end of the present period on the calendar."""
         if (period := self._engine.control.triggers.period_ms) is not None:
-            self._engine.calendar.at(period, TICK, 1, self._period, period)
+            calendar = self._engine.calendar
+            calendar.at(calendar.now - calendar.now % period + period, TICK, 1, self._period, period)
 
     def _period(self, period: int) -> None:
         """Ask the policy in its own period, up to the last job, or to many periods without a change."""

@@ -91,6 +91,12 @@ class Master:
             self.all_started_ms = now
 
     @property
+    def unasked_stages(self) -> list[int]:
+        """Stages whose tasks may start, and that the scheduler has not heard asked for."""
+        stages = zip(self.parents_left, self.state.stages, strict=False)  # the master's own stage is none of its asks
+        return [stage.index for parents_left, stage in stages if not parents_left and not stage.asked]
+
+    @property
     def root_stages(self) -> list[int]:
         """Stages without parents."""
         return [i for i, stage in enumerate(self.source.job.stages) if not stage.parents]
@@ -124,6 +130,11 @@ class Container(Attempt):
     """Number of forecasts of the end, where tasks of the same node move the end."""
     ready: int = 0
     """Start of the task if all data were there, ms."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the attempt has ended on its node; the end may be unheard."""
+        return self.started_ms is not None and self.ended_ms > self.started_ms
 
     def take(self, decision: Move | Copy, master: Master, now: int, pilot: bool) -> None:
         """Grant the container a task, perhaps of another job, at time `now`, ms."""

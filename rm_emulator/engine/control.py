@@ -158,7 +158,9 @@ class OneScheduler(Control):
     def could_place(self, node: str) -> bool:
         """Whether a waiting task could start on this node now, or the policy urges an offer of the node."""
         state = self._state
-        return node in self._urges.wanted_nodes or state.sizes.could_place(state.nodes[node])
+        # A drained node is gone with its last container.
+        there = state.nodes.get(node)
+        return there is not None and (node in self._urges.wanted_nodes or state.sizes.could_place(there))
 
     def has_startable_task(self) -> bool:
         """Whether a waiting task could start anywhere now, also in an idle executor, or the policy is to decide."""

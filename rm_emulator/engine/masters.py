@@ -41,6 +41,16 @@ class Masters:
         asked, job.stages_to_ask = tuple(sorted(job.stages_to_ask)), []
         self._engine.tell(JobChanged(self._engine.calendar.now, job.name, asked))
 
+    def take_over(self, job: Master) -> None:
+        """Call anew in place of the calls on their way in a paused run."""
+        job.stages_to_ask = []
+        if job.source.am and job.container is None:
+            return  # asks once its container runs
+        self.ask(job, job.unasked_stages, self.answer(job))
+        if job.is_unregistering:
+            job.is_unregistering = False
+            self.unregister(job)
+
     def register(self, container: Container) -> None:
         """Note the start of the master's own container."""
         job = container.master

@@ -25,7 +25,7 @@ class Preemptions:
         """End a preempted container at once; the task will run again, unless the container was a copy."""
         engine, number = self._engine, decision.container
         container = engine.containers.get(number)
-        if container is None or (container.started_ms is not None and container.ended_ms > container.started_ms):
+        if container is None or container.has_ended:
             return  # ended by itself; the end is yet to be heard
         del engine.containers[number]
         engine.tell_removal(container)

@@ -153,6 +153,12 @@ class Profile(ABC):
     def begin(self) -> None:
         """Begin the run, after nodes and queues and before the first job."""
 
+    def take_over(self, former: Profile) -> None:
+        """Go on where the profile of a paused run stood, whose jobs and containers are the engine's by now.
+
+        Begin anew what jobs were about to ask for, and reports of ends that were not heard.
+        """
+
     def arrived(self, job: Master) -> None:
         """Act on the arrival of a job; the scheduler has heard of the job."""
 

@@ -51,6 +51,13 @@ class Ring:
     def __contains__(self, node: int) -> bool:
         return bool(self._inside[node])
 
+    def take_phases(self, former: Ring) -> None:
+        """Let the first nodes beat at the times of another ring's nodes."""
+        members = [node for _, node in self._members]
+        self.clear()
+        self._phase[: len(former._phase)] = former._phase
+        self.add_all(members)
+
     def add(self, node: int) -> None:
         """Let a node beat, from its next turn on."""
         if not self._inside[node]:

@@ -117,8 +117,6 @@ class Simulation:
         passing = len(self.containers) > sum(count() for count in self._hooks.endless_containers)
         return bool(passing or self._facts_to_come or self._clock.is_set or self.arrivals_left)
 
-    # -- the run --------------------------------------------------------------------------------
-
     def run(self, until: int | None = None) -> None:
         """Begin, and go on to the end. Raises Stalled when jobs can never finish."""
         with few_collections():
@@ -130,6 +128,10 @@ class Simulation:
         # Queues and nodes before the first beat: the scheduler must know a node that beats.
         for fact in first_facts(self.config, self.workload):
             self.tell(fact)
+        self.enter_first(until)
+
+    def enter_first(self, until: int | None) -> None:
+        """Enter what comes by time alone from the present moment on; queues, nodes and present jobs are told."""
         self._clock.begin()
         self.arrivals.expect()
         self.profile.begin()
@@ -145,8 +147,6 @@ class Simulation:
             self.record.job(containers.job_row(job, None))
         if self.jobs and self.until is None:
             raise _stalled(self.jobs, self.control)
-
-    # -- facts ----------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Decision]:
         """Let the decider hear a fact; its decisions are not carried out yet."""
@@ -209,8 +209,6 @@ class Simulation:
         if self._check_clock is not None:
             self._check_clock()
 
-    # -- decisions ------------------------------------------------------------------------------
-
     def carry_out(self, decisions: Iterable[Decision]) -> None:
         """Carry decisions out."""
         for decision in decisions:
@@ -244,8 +242,6 @@ class Simulation:
         for granted in self._hooks.granted:
             at = granted(container, at)
         return at
-
-    # -- a task's life --------------------------------------------------------------------------
 
     def started(self, container: Container) -> None:
         """Handle the first instant of a granted container, unless preempted or started already."""

@@ -89,6 +89,35 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """Changes that were tried, the best three that help."""
 
 
+class Percent(msgspec.Struct, frozen=True):
+    """A relative difference in percent, as quantiles over the draws; None where so many draws end without an end."""
+
+    p10: float | None
+    p50: float | None
+    p90: float | None
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """A change to the present, and its effect on the live jobs, draw by draw with the same run times."""
+
+    change: str
+    """In words."""
+    jct_before: Expected
+    """Mean JCT of the live jobs without the change, ms."""
+    jct_after: Expected
+    """The same with the change."""
+    longer_pct: Percent
+    """By how much longer the mean time from the moment to the end is with the change; below 0: shorter."""
+    jobs: tuple[Delay, ...]
+    """Jobs that end later or sooner with the change, the most delayed first."""
+    never: tuple[str, ...]
+    """Jobs that end without the change, and with the change never end in most draws."""
+
+    def is_worse(self, tolerance_pct: float) -> bool:
+        """Whether the median draw is worse by more than the tolerance."""
+        return self.longer_pct.p50 is None or self.longer_pct.p50 > tolerance_pct
+
+
 class Record(msgspec.Struct, frozen=True):
     """How good earlier answers were: of so many 80 % intervals, how many held what came."""
 
@@ -105,6 +134,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     draws: int
     jobs: tuple[JobAnswer, ...]
     asked: tuple[NewJob, ...] = ()
+    compared: Compared | None = None
+    """None where no change was asked about."""
     unknown: tuple[str, ...] = ()
     """Live jobs about whose run times nothing is known; what waits behind them is drawn widely."""
     record: Record | None = None
@@ -114,9 +145,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def expected(times: Iterable[int | None]) -> Expected:
     """The quantiles over the draws; a draw without an end counts as never."""
-    sorted_ms = np.sort([np.inf if ms is None else ms for ms in times])
-    found = np.quantile(sorted_ms, QUANTILES, method="higher")
-    return Expected(*(None if np.isinf(value) else round(float(value)) for value in found))
+    found = quantiles(np.inf if ms is None else ms for ms in times)
+    return Expected(*(None if value is None else round(value) for value in found))
+
+
+def quantiles(values: Iterable[float]) -> list[float | None]:
+    """The quantiles of an answer, each a value of some draw; None for an infinite value."""
+    found = np.quantile(np.sort(list(values)), QUANTILES, method="higher")
+    return [None if np.isinf(value) else float(value) for value in found]
 
 
 def job_answer(job: Master, draws: Sequence[Courses], *, known: bool) -> JobAnswer:

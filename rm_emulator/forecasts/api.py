@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import polars as pl
 from rm_emulator.experiments.api import Results
 from rm_emulator.forecasts.answers import Answer, Expected
 from rm_emulator.forecasts.asked import Question, ask
+from rm_emulator.forecasts.changes import AskedChange
 from rm_emulator.issues import InvalidInput, Issue, show_value
 from rm_emulator.scenario.durations import parse_duration
 
@@ -58,6 +59,13 @@ class Forecast(msgspec.Struct, frozen=True):
         )
 
     @property
+    def compared(self) -> pl.DataFrame:
+        """A row per job that ends later or sooner with a change to the present: job, p10_s, p50_s, p90_s."""
+        found = self.answer.compared.jobs if self.answer.compared is not None else ()
+        rows = [(each.job, each.p10_ms / 1000, each.p50_ms / 1000, each.p90_ms / 1000) for each in found]
+        return pl.DataFrame(rows, {"job": pl.String, **dict.fromkeys(_TIMES, pl.Float64)}, orient="row")
+
+    @property
     def tried(self) -> pl.DataFrame:
         """A row per change that lets a job asked about end sooner: job, change, sooner_s (median)."""
         rows = [(new.job, each.change, each.sooner_ms / 1000) for new in self.answer.asked for each in new.sooner]
@@ -97,6 +105,9 @@ def simulate(
     arrivals: str | float | None = None,
     earlier: int = 3,
     tries: bool = True,
+    policy: str | Mapping[str, Any] | None = None,
+    drain: Iterable[str] = (),
+    add: Iterable[str] = (),
     plugins: Iterable[str | Path] = (),
 ) -> Forecast:
     """Play a run on from a moment, draw by draw: when will its jobs start and end?
@@ -104,7 +115,10 @@ def simulate(
     run: results or a run directory. at: the moment, as a duration (`"2h"`; a number is seconds). file: a file of jobs
     to ask about. label, seed: the first label and seed by default. arrivals: jobs go on to arrive as in the last so
     long before the moment; None: none arrive. earlier: number of earlier moments at which the same is asked, to judge
-    the answers. tries: whether changes to a job asked about are tried.
+    the answers. tries: whether changes to a job asked about are tried. policy, drain, add: a change to the present that
+    is compared with the present as it is: another policy (its kind, or an entry of `policies`), nodes that take no new
+    containers, and more nodes like a node (`"10xn1"`). plugins: of the run if its own have moved; with another policy,
+    of the other policy.
     Raises `rm_emulator.issues.InvalidInput`.
     """
     question = Question(
@@ -114,6 +128,7 @@ def simulate(
         earlier=earlier,
         tries=tries,
         arrivals_ms=0 if arrivals is None else _ms("arrivals", arrivals),
+        change=AskedChange(policy, tuple(drain), tuple(add)),
     )
     folder = run.path if isinstance(run, Results) else Path(run)
     files: Sequence[str | Path] = tuple(plugins)

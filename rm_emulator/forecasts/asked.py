@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from rm_emulator.engine.takeover import Takeover, take_over
 from rm_emulator.experiments.changes import CellSetting, apart_gangs, smaller_asks
 from rm_emulator.forecasts.answers import (
     Answer,
+    Compared,
     Expected,
     Judgement,
     NewJob,
@@ -24,11 +27,13 @@ from rm_emulator.forecasts.answers import (
     most_frequent,
 )
 from rm_emulator.forecasts.arrivals import Recent
+from rm_emulator.forecasts.changes import AskedChange, ReadChange, compared, read_change
 from rm_emulator.forecasts.draws import KnownRunTimes
 from rm_emulator.forecasts.job_file import read_jobs
 from rm_emulator.forecasts.moment import PausedRun, paused, refuse_late
 from rm_emulator.forecasts.plays import Courses, Play, plays
 from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.plugins import load_plugins
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.workload.model import WorkloadJob
 
@@ -55,6 +60,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """Whether changes to a new job are tried."""
     arrivals_ms: int = 0
     """Jobs to come are drawn from those that arrived so long before the moment; 0: none come."""
+    change: AskedChange = AskedChange()
+    """A change to the present."""
 
 
 def ask(
@@ -68,14 +75,22 @@ def ask(
 ) -> Answer:
     """Answer a question to a cell of a run directory. progress: called with a line now and then.
 
+    plugins: of the run, in place of those it was made with; with another policy, of the other policy.
     Raises InvalidInput, and PlayFailed where a policy fails in a play.
     """
     report = progress or (lambda _: None)
+    if question.change.policy is not None:
+        # Plug-ins of the other policy: the run's own are found by its record.
+        load_plugins(plugins)
+        plugins = ()
     run = paused(folder, label, seed, plugins)
+    change = None if question.change.is_none else read_change(run, question.change)
+    if change is not None and question.file is not None:
+        raise InvalidInput([Issue(str(question.file), "a new job and a change are two questions: ask one at a time")])
     earlier = list(_earlier(run, question, report))
     run.advance(question.at_ms)
     refuse_late(run, question.at_ms)
-    return _Asking(run, question, report).answer(_record(run, earlier))
+    return _Asking(run, question, report).answer(_record(run, earlier), change)
 
 
 def _earlier(run: PausedRun, question: Question, report: Progress) -> Iterator[tuple[int, list[Judgement]]]:
@@ -99,7 +114,7 @@ def _live(run: PausedRun) -> list[str]:
 
 def _record(run: PausedRun, earlier: Sequence[tuple[int, list[Judgement]]]) -> Record | None:
     """How good the earlier answers were, by the ends that came up to now."""
-    scores = [judge(judgements, run.ended, run.at_ms) for _, judgements in earlier]
+    scores = [judge(judgements, run.past.ended, run.at_ms) for _, judgements in earlier]
     answers, held = sum(a for a, _ in scores), sum(h for _, h in scores)
     return Record(answers, held, tuple(at for at, _ in earlier)) if answers else None
 
@@ -119,7 +134,7 @@ class _Asking:
         self.draws = 1 if run.told_truth and not question.arrivals_ms else question.draws
         self.recent = Recent(run, self.moment, question.arrivals_ms)
 
-    def answer(self, record: Record | None) -> Answer:
+    def answer(self, record: Record | None, change: ReadChange | None) -> Answer:
         question, run = self.question, self.run
         new = self._new_jobs()
         self._report(f"{len(self.live)} live jobs, {self.draws} draws")
@@ -135,6 +150,7 @@ class _Asking:
             draws=self.draws,
             jobs=tuple(job_answer(jobs[name], without, known=name not in unknown) for name in self.live),
             asked=asked,
+            compared=None if change is None else self._compared(change),
             unknown=tuple(unknown),
             record=record,
             notes=tuple(notes),
@@ -156,25 +172,46 @@ class _Asking:
         return new
 
     def _play_all(
-        self, new: Sequence[WorkloadJob], draws: int | None = None, only: Sequence[str] = ()
+        self,
+        new: Sequence[WorkloadJob],
+        draws: int | None = None,
+        only: Sequence[str] = (),
+        by: Takeover | None = None,
     ) -> list[Courses]:
-        """A play for each draw with these new jobs. only: jobs to watch; all live and new jobs by default."""
+        """A play for each draw with these new jobs.
+
+        only: jobs to watch; all live and new jobs by default. by: who takes the present over; None: nobody.
+        """
         names = [job.job.id for job in new]
         watched = only or [*self.live, *names]
-        whats = [self._what(draw, new, watched, names) for draw in range(draws or self.draws)]
+        whats = [self._what(draw, new, watched, names, by) for draw in range(draws or self.draws)]
         return list(plays(self.run.simulation, whats))
 
     def _what(
-        self, draw: int, new: Sequence[WorkloadJob], watched: Sequence[str], names: Sequence[str]
+        self,
+        draw: int,
+        new: Sequence[WorkloadJob],
+        watched: Sequence[str],
+        names: Sequence[str],
+        by: Takeover | None,
     ) -> Callable[[], Play]:
         def made() -> Play:
-            moment = self.moment
+            moment, run = self.moment, self.run
+            takeover = None if by is None else partial(take_over, state=run.scheduler.state, past=run.past, by=by)
             drawn = tuple(moment.arriving(job, draw) for job in new) if moment is not None else ()
             arrivals = (*drawn, *self.recent.jobs(draw))
             future = moment.draw(draw) if moment is not None else None
-            return Play(future, arrivals, tuple(watched), tuple(names))
+            return Play(future, arrivals, tuple(watched), tuple(names), takeover)
 
         return made
+
+    def _compared(self, change: ReadChange) -> Compared:
+        """The effect of a change; both plays are taken over, so that all else about a takeover cancels."""
+        self._report(f"the same {change.words}")
+        without, with_ = (self._play_all((), by=by) for by in (change.without, change.with_))
+        jobs = self.run.simulation.jobs
+        submitted = {name: jobs[name].source.submit_ms for name in self.live}
+        return compared(change.words, without, with_, submitted, self.question.at_ms)
 
     def _asked(self, new: Sequence[WorkloadJob], without: Sequence[Courses]) -> tuple[NewJob, ...]:
         """The answers for the new jobs, which come together."""

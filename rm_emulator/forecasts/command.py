@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rm_emulator.forecasts.answers import Answer, Delay, Expected, JobAnswer, NewJob, Record
+from rm_emulator.forecasts.answers import Answer, Compared, Delay, Expected, JobAnswer, NewJob, Record
 from rm_emulator.forecasts.asked import Question, ask
+from rm_emulator.forecasts.changes import AskedChange
 from rm_emulator.forecasts.moment import parse_moment
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.program import as_json, prints_apart
@@ -26,13 +27,15 @@ _ROWS: Final = 30
 _NAMED: Final = 5
 
 
-def question(file: Path | None, draws: int, arrivals: str | None, earlier: int, *, tries: bool) -> Question:
+def question(
+    file: Path | None, draws: int, arrivals: str | None, earlier: int, *, tries: bool, change: AskedChange
+) -> Question:
     """The question of the command's options, its moment open. Raises InvalidInput."""
     try:
         window = 0 if arrivals is None else parse_duration(arrivals)
     except ValueError as error:
         raise InvalidInput([Issue(f"--arrivals {arrivals}", str(error))]) from None
-    return Question(at_ms=0, file=file, draws=draws, earlier=earlier, tries=tries, arrivals_ms=window)
+    return Question(at_ms=0, file=file, draws=draws, earlier=earlier, tries=tries, arrivals_ms=window, change=change)
 
 
 def main(
@@ -42,21 +45,25 @@ def main(
     label: str | None,
     seed: int | None,
     plugins: Sequence[Path],
+    tolerance_pct: float,
     json: bool,
     quiet: bool,
 ) -> int:
-    """Print the answer; 0. Raises InvalidInput."""
+    """Print the answer; 1 where a change is worse by more than the tolerance, else 0. Raises InvalidInput."""
     folder, at_ms = parse_moment(source)
     question = msgspec.structs.replace(question, at_ms=at_ms)
     with prints_apart():
         answer = ask(folder, question, label=label, seed=seed, plugins=plugins, progress=None if quiet else _report)
+    worse = answer.compared is not None and answer.compared.is_worse(tolerance_pct)
     if json:
         print(as_json(msgspec.to_builtins(answer), indent=1))  # noqa: T201 (the answer)
-        return 0
+        return int(worse)
     console = Console(highlight=False, soft_wrap=True)
     for part in parts(answer):
         console.print(part)
-    return 0
+    if worse:
+        console.print(f"The change is worse than the tolerance of {tolerance_pct:g} %.")
+    return int(worse)
 
 
 def _report(line: str) -> None:
@@ -70,6 +77,8 @@ def parts(answer: Answer) -> Iterator[Text | Table]:
     yield Text(f"At {clock(answer.at_ms)} under {answer.policy}, {draws}; times are on the clock of the run.")
     for job in answer.asked:
         yield from map(Text, _new_job(job, answer.at_ms))
+    if answer.compared is not None:
+        yield from map(Text, _compared(answer.compared, len(answer.jobs)))
     if answer.jobs:
         yield _table(answer)
     if len(answer.jobs) > _ROWS:
@@ -95,6 +104,29 @@ def _new_job(job: NewJob, at_ms: int) -> Iterator[str]:
         yield f"  Sooner because of it: {_delayed(soon[::-1])}."
     for tried in job.sooner:
         yield f"  Tried: {tried.change} it would end {clock(tried.sooner_ms)} sooner (median)."
+
+
+def _compared(found: Compared, jobs: int) -> Iterator[str]:
+    yield f"The present {found.change}, against the present as it is, draw by draw with the same run times:"
+    before, after = (_range(each) for each in (found.jct_before, found.jct_after))
+    yield f"  Mean JCT of {jobs} live jobs: {after} instead of {before}."
+    low, middle, high = (
+        "without end" if pct is None else f"{pct:+.1f} %"
+        for pct in (found.longer_pct.p10, found.longer_pct.p50, found.longer_pct.p90)
+    )
+    yield f"  Time from now to their end: {middle} (10 %: {low}, 90 %: {high})."
+    late, soon = ([each for each in found.jobs if sign * each.p50_ms > 0] for sign in (1, -1))
+    yield f"  Later: {_delayed(late)}." if late else "  Nobody ends later by more than 1 % of the time to their end."
+    yield f"  Sooner: {_delayed(soon[::-1])}." if soon else "  Nobody ends sooner by more than 1 %."
+    if found.never:
+        more = f" and {len(found.never) - _NAMED} more" if len(found.never) > _NAMED else ""
+        yield f"  Never: {', '.join(found.never[:_NAMED])}{more}."
+
+
+def _range(time: Expected) -> str:
+    """`2h (10 %: 1h, 90 %: 3h)`."""
+    low, middle, high = map(_clock, (time.p10_ms, time.p50_ms, time.p90_ms))
+    return f"{middle} (10 %: {low}, 90 %: {high})"
 
 
 def _when(time: Expected, at_ms: int) -> str:
@@ -126,6 +158,10 @@ def _table(answer: Answer) -> Table:
 def _order(job: JobAnswer) -> tuple[float, int]:
     """By the median of the end, then by submission."""
     return (float("inf") if job.finish.p50_ms is None else job.finish.p50_ms, job.submitted_ms)
+
+
+def _clock(ms: int | None) -> str:
+    return "never" if ms is None else clock(ms)
 
 
 def _in(ms: int | None, at_ms: int) -> str:

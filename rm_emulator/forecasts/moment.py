@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from rm_emulator.engine.branch import obstacle
-from rm_emulator.engine.recording import JobRow, Recording
 from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.takeover import Past
 from rm_emulator.experiments.advice import RecordedCell, recorded_cell
 from rm_emulator.experiments.assembly import assemble
 from rm_emulator.forecasts.draws import KnownRunTimes
@@ -34,12 +34,12 @@ class PausedRun(msgspec.Struct):
     simulation: Simulation
     listener: Listener
     scheduler: Scheduler
+    past: Past
+    """What is over by the moment."""
     at_ms: int = 0
     """The moment."""
     told_truth: bool = False
     """Whether the scheduler is told true run times (`oracle`): then nothing is drawn."""
-    ended: dict[str, int] = {}
-    """End of each job that has ended, ms."""
 
     def moment(self) -> KnownRunTimes:
         """What is known of run times now."""
@@ -50,18 +50,6 @@ class PausedRun(msgspec.Struct):
         if at_ms > self.at_ms:
             self.simulation.calendar.advance(at_ms)
             self.at_ms = at_ms
-
-
-class EndRecording(Recording):
-    """Keeps the end of each job, ms."""
-
-    def __init__(self) -> None:
-        self.ended: dict[str, int] = {}
-
-    def job(self, row: JobRow) -> None:
-        """Note the end of a job."""
-        if row.finish_ms is not None:
-            self.ended[row.id] = row.finish_ms
 
 
 def parse_moment(text: str) -> tuple[Path, int]:
@@ -88,8 +76,9 @@ def paused(
     recorded = recorded_cell(beside, load_plugins(plugins) if plugins else load_plugins_of(beside))
     setting = recorded.setting
     entry = recorded.cell.scenario["spec"]["policies"][0]
-    ends = EndRecording()
-    made = assemble(recorded.scenario, entry, setting.seed, setting.built, ends, config=setting.config)
+    sources = {source.job.id: source for source in setting.built.workload.jobs}
+    past = Past(sources, {node.id: node.speed for node in setting.config.nodes})
+    made = assemble(recorded.scenario, entry, setting.seed, setting.built, past, config=setting.config)
     simulation = made.simulation
     if why := obstacle(simulation):
         raise InvalidInput([Issue(str(directory), f"cannot be simulated from a moment on: {why}")])
@@ -98,7 +87,7 @@ def paused(
     simulation.control.handle = listener.around(simulation.control.handle)
     simulation.begin(recorded.scenario.spec.until)
     truth = scheduler.predictor is not None and scheduler.predictor.told_truth
-    return PausedRun(recorded, simulation, listener, scheduler, told_truth=truth, ended=ends.ended)
+    return PausedRun(recorded, simulation, listener, scheduler, past, told_truth=truth)
 
 
 def refuse_late(run: PausedRun, at_ms: int) -> None:

@@ -40,15 +40,15 @@ class PlayFailed(RuntimeError):
 
 
 class CourseRecording(Recording):
-    """Keeps the course of each job, and stops the run when all watched jobs are over.
+    """Keeps the course of each job, and calls `stop` when all watched jobs are over.
 
     watched: None for all jobs. nodes_of: jobs whose nodes are kept.
     """
 
-    def __init__(self, stop: Callable[[], None], watched: Sequence[str] | None, nodes_of: Sequence[str]) -> None:
+    def __init__(self, watched: Sequence[str] | None, nodes_of: Sequence[str]) -> None:
         self.courses: Courses = {}
+        self.stop: Callable[[], None] = lambda: None
         self._left = None if watched is None else set(watched)
-        self._stop = stop
         self._nodes: dict[str, dict[str, None]] = {job: {} for job in nodes_of}
 
     def task(self, attempt: Attempt) -> None:
@@ -63,7 +63,7 @@ class CourseRecording(Recording):
         if self._left is not None and row.finish_ms is not None:
             self._left.discard(row.id)
             if not self._left:
-                self._stop()
+                self.stop()
 
 
 class Play(msgspec.Struct, frozen=True):
@@ -75,13 +75,19 @@ class Play(msgspec.Struct, frozen=True):
     """Jobs whose end is the end of the play; None: the play ends with the last job."""
     nodes_of: tuple[str, ...] = ()
     """Jobs whose nodes are wanted."""
+    takeover: Callable[[Simulation, Recording], Simulation] | None = None
+    """Makes the run that goes on under another scheduler; None: the scheduler stays."""
 
 
 def play(simulation: Simulation, what: Play) -> Courses:
     """Play a paused run to its end, in this process; the run cannot be played again."""
-    record = CourseRecording(simulation.calendar.stop, what.watched, what.nodes_of)
-    simulation.listen(record)
+    record = CourseRecording(what.watched, what.nodes_of)
     branch(simulation, what.future, what.arrivals)
+    if what.takeover is None:
+        simulation.listen(record)
+    else:
+        simulation = what.takeover(simulation, record)
+    record.stop = simulation.calendar.stop
     # Facts after a branch: what waits may start now.
     simulation.carry_on()
     simulation.calendar.run(simulation.until)

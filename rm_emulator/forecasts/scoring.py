@@ -91,7 +91,7 @@ def _answers(
     for name, known in (("simulate", moment), ("told", _Told(run))):
         recent = Recent(run, moment, window)
         yield name, _simulated(run, known, recent, [job.name for job in jobs], draws)
-    ended = sorted(end for end in run.ended.values() if end <= run.at_ms)
+    ended = sorted(end for end in run.past.ended.values() if end <= run.at_ms)
     asked = [Asked(run, job, ended) for job in jobs]
     yield "drain_rate", {each.job.name: drain_rate(each) for each in asked}
     yield "progress", {each.job.name: extrapolated(each) for each in asked}

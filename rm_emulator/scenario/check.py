@@ -46,7 +46,7 @@ def check(loaded: Loaded) -> Built:
 
     Raises InvalidInput.
     """
-    if issues := gathered([(each.point, _block_issues(each)) for each in loaded.points]):
+    if issues := gathered([(each.point, block_issues(each)) for each in loaded.points]):
         raise InvalidInput(issues)
     first, last = None, None
     found: list[tuple[Point, list[Issue]]] = []
@@ -71,7 +71,7 @@ def check(loaded: Loaded) -> Built:
     return first
 
 
-def _block_issues(loaded: Loaded) -> Iterator[Issue]:
+def block_issues(loaded: Loaded) -> Iterator[Issue]:
     """Mistakes that the blocks of a scenario show without a workload."""
     yield from _policy_issues(loaded)
     yield from _clashes(loaded)

@@ -11,7 +11,7 @@ from rm_emulator.engine.calendar import ASK
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.cycles import Cycles
-from rm_emulator.engine.profile import profiles
+from rm_emulator.engine.profile import Profile, profiles
 from rm_emulator.engine.simulation import Simulation
 from schedulers.core import keyed
 from schedulers.core.events import JobChanged
@@ -66,6 +66,12 @@ class Kubernetes(Cycles):
     def __init__(self, engine: Simulation) -> None:
         super().__init__(engine, gather_ms=self.params_of(engine.config).cycle_ms)
         self._pods = PodLifecycle(self.params, engine.seed)
+
+    def take_over(self, former: Profile) -> None:
+        """Let the controllers create the pods anew of stages whose pods were not all seen."""
+        for job in self.engine.jobs.values():
+            for stage in job.unasked_stages:
+                self._create_pods(job, stage)
 
     def arrived(self, job: Master) -> None:
         """Let the controllers create the pods of the first stages."""
