@@ -102,6 +102,10 @@ Add = Annotated[
 Tolerance = Annotated[
     float,
     typer.Option(
-        "--tolerance", metavar="PCT", min=0, help="By so much longer may the live jobs take with the change (exit 0)."
+        "--tolerance",
+        metavar="PCT",
+        min=0,
+        max=1000,
+        help="By so much longer may the live jobs take with the change (exit 0).",
     ),
 ]

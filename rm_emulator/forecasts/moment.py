@@ -73,7 +73,14 @@ def paused(
     """
     directory = cell_of(folder, label, seed)
     beside = directory / "cell.json"
-    recorded = recorded_cell(beside, load_plugins(plugins) if plugins else load_plugins_of(beside))
+    names = load_plugins(plugins) if plugins else load_plugins_of(beside)
+    try:
+        recorded = recorded_cell(beside, names)
+    except InvalidInput as error:
+        if not plugins:
+            raise
+        hint = f"run the scenario again, or leave out --plugin {plugins[0]}"
+        raise InvalidInput([msgspec.structs.replace(each, hint=hint) for each in error.issues]) from None
     setting = recorded.setting
     entry = recorded.cell.scenario["spec"]["policies"][0]
     sources = {source.job.id: source for source in setting.built.workload.jobs}

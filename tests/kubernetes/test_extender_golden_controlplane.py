@@ -212,13 +212,6 @@ class Site:
         raise AssertionError(f"waited in vain for {what}; the scheduler says:\n{log}")
 
 
-def binary(name: str) -> Path:
-    """Where the control plane's binaries are kept."""
-    folders = sorted((Path.home() / ".cache/rm-emulator/controlplane").glob(f"*/{name}"))
-    assert folders, f"no {name}: run make controlplane"
-    return folders[-1]
-
-
 @contextlib.contextmanager
 def running(site: Site) -> Iterator[None]:
     """The app in a thread, and a kube-scheduler that calls it."""
@@ -228,7 +221,9 @@ def running(site: Site) -> Iterator[None]:
     thread.start()
     arguments = [f"--config={site.configuration(port.result(30))}", "--bind-address=127.0.0.1", "--secure-port=0"]
     with (site.folder / "scheduler.log").open("wb") as log:
-        scheduler = subprocess.Popen([binary("kube-scheduler"), *arguments], stdout=log, stderr=subprocess.STDOUT)
+        scheduler = subprocess.Popen(
+            [site.cluster.programs["kube-scheduler"], *arguments], stdout=log, stderr=subprocess.STDOUT
+        )
     try:
         yield
     finally:
