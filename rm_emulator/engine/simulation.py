@@ -21,6 +21,7 @@ from rm_emulator.engine.clock import Clock
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import Control, OneScheduler, Scheduling, Stalled
+from rm_emulator.engine.due import DueFacts
 from rm_emulator.engine.execution import Execution, WavesOf
 from rm_emulator.engine.features import features_of
 from rm_emulator.engine.features.disorder import shuffle
@@ -81,7 +82,8 @@ class Simulation:
         self.jobs: dict[str, Master] = {}
         self.containers: dict[int, Container] = {}
         self.actions: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: Preemptions(self).end}
-        self._facts_to_come = 0  # facts on the calendar that are sure to come
+        self._due = DueFacts(self)
+        self.later = self._due.later
         self.until: int | None = None
         self.arrivals = Arrivals(self, Execution(config, seed, waves_of), oracle=oracle)
         self._clock = Clock(self)
@@ -116,11 +118,6 @@ class Simulation:
         return None if unlike is None else unlike.locality
 
     @property
-    def finished_jobs(self) -> int:
-        """Number of jobs that have ended."""
-        return self.arrivals.count - len(self.jobs)
-
-    @property
     def arrivals_left(self) -> bool:
         """Whether jobs are still to come."""
         return self.arrivals.are_left
@@ -129,7 +126,7 @@ class Simulation:
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
         passing = len(self.containers) > sum(count() for count in self._hooks.endless_containers)
-        return bool(passing or self._facts_to_come or self._clock.is_set or self.arrivals_left)
+        return bool(passing or self._due.count or self._clock.is_set or self.arrivals_left)
 
     # -- the run --------------------------------------------------------------------------------
 
@@ -139,22 +136,14 @@ class Simulation:
         Services run until `until`, or until the last batch job is over.
         """
         with few_collections():
-            self.go(until)
+            self.begin(until)
+            self.go_on()
 
-    def go(self, until: int | None = None) -> None:
-        """As `run`, with the garbage collector untouched: for a run in a coroutine, left and continued."""
-        self.begin(until)
-        self.go_on()
-
-    def begin(self, until: int | None = None) -> None:
-        """Enter the first events, for a run up to `until`."""
+    def begin(self, until: int | None = None, *, told: bool = False) -> None:
+        """Enter the first events, for a run up to `until`. told: whether the scheduler knows queues and nodes."""
         # Queues and nodes before the first beat: the scheduler must know a node that beats.
-        for fact in first_facts(self.config, self.workload):
+        for fact in () if told else first_facts(self.config, self.workload):
             self.tell(fact)
-        self.enter_first(until)
-
-    def enter_first(self, until: int | None) -> None:
-        """Enter what comes by time alone from the present moment on; queues, nodes and present jobs are told."""
         self._clock.begin()
         self.arrivals.expect()
         self.profile.begin()
@@ -199,17 +188,6 @@ class Simulation:
         if self._check_clock is not None:
             self._check_clock()
         return decisions
-
-    def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
-        """Call `tell(about)`, which tells facts, at time `at`. A run with such facts to come is not stalled."""
-        self._facts_to_come += 1
-        self.calendar.at(at, rank, key, self._tell_due, (tell, about))
-
-    def _tell_due(self, due: tuple[Callable[[Any], None], Any]) -> None:
-        tell, about = due
-        self._facts_to_come -= 1
-        tell(about)
-        self.carry_on()
 
     def tell_end(self, container: Container) -> None:
         """Tell the end of a container."""
@@ -259,9 +237,7 @@ class Simulation:
         return made
 
     def _launch(self, container: Container) -> None:
-        start = self._launches(container)
-        for granted in self._hooks.granted:
-            start = granted(container, start)
+        start = self.start_of(container, self._launches(container))
         self.calendar.at(start, START, container.container, self.started, container)
 
     def start_of(self, container: Container, at: int) -> int:

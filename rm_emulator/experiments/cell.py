@@ -181,7 +181,7 @@ def _status(simulation: Simulation) -> Status:
     return Status(
         simulation.finished_tasks,
         workload.tasks,
-        simulation.finished_jobs,
+        simulation.arrivals.finished,
         len(workload.jobs),
         simulation.calendar.now,
         jobs,

@@ -90,7 +90,9 @@ class Episode(Generic[Seen, Chosen]):
         self.act()
 
     def _play(self) -> None:
-        self._simulation.go(self._until)
+        # Not `run`, which changes the garbage collector: a coroutine is left and continued.
+        self._simulation.begin(self._until)
+        self._simulation.go_on()
 
     def _ask(self, seen: Seen, _: ClusterView) -> Chosen:
         action: Chosen = self._engine.parent.switch(seen)
@@ -119,7 +121,7 @@ class Episode(Generic[Seen, Chosen]):
     @property
     def is_truncated(self) -> bool:
         """Whether the clock ended the episode, with jobs unfinished or still to come."""
-        return self.asked is None and self._simulation.finished_jobs < len(self._simulation.workload.jobs)
+        return self.asked is None and self._simulation.arrivals.finished < len(self._simulation.workload.jobs)
 
     @property
     def now_ms(self) -> int:
