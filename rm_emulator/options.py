@@ -105,7 +105,7 @@ Tolerance = Annotated[
         "--tolerance",
         metavar="PCT",
         min=0,
-        max=1000,
+        max=1_000_000,
         help="By so much longer may the live jobs take with the change (exit 0).",
     ),
 ]

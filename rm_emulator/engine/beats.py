@@ -67,10 +67,12 @@ class Beats(Profile):
     def take_over(self, former: Profile) -> None:
         """Let nodes beat and masters call at the same times as before."""
         assert isinstance(former, Beats)  # of the same cluster
+        # Phases change during a run: a beat out of band begins a new interval.
         self.ring.take_phases(former.ring)
         for job in self.engine.jobs.values():
             self.masters.take_over(job)
         for container in self.engine.containers.values():
+            # The report was left to a beat of the former ring.
             if container.has_ended:
                 self.report_later(container)
         self.ring.arm()

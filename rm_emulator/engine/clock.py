@@ -26,6 +26,7 @@ class Clock:
         """Enter the end of the present period on the calendar."""
         if (period := self._engine.control.triggers.period_ms) is not None:
             calendar = self._engine.calendar
+            # At multiples of the period, so that a run that was taken over keeps to the same times.
             calendar.at(calendar.now - calendar.now % period + period, TICK, 1, self._period, period)
 
     def _period(self, period: int) -> None:

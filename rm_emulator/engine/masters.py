@@ -43,6 +43,7 @@ class Masters:
 
     def take_over(self, job: Master) -> None:
         """Call anew in place of the calls on their way in a paused run."""
+        # The former entry on the calendar is gone, so that nobody would carry these asks out.
         job.stages_to_ask = []
         if job.source.am and job.container is None:
             return  # asks once its container runs

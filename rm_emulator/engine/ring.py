@@ -53,6 +53,7 @@ class Ring:
 
     def take_phases(self, former: Ring) -> None:
         """Let the first nodes beat at the times of another ring's nodes."""
+        # Out and in again, since members stand in the order of their phases.
         members = [node for _, node in self._members]
         self.clear()
         self._phase[: len(former._phase)] = former._phase

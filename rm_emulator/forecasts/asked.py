@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from rm_emulator.engine.takeover import Takeover, take_over
 from rm_emulator.experiments.changes import CellSetting, apart_gangs, smaller_asks
 from rm_emulator.forecasts.answers import (
     Answer,
@@ -27,7 +26,7 @@ from rm_emulator.forecasts.answers import (
     most_frequent,
 )
 from rm_emulator.forecasts.arrivals import Recent
-from rm_emulator.forecasts.changes import AskedChange, ReadChange, compared, read_change
+from rm_emulator.forecasts.changes import AskedChange, ReadChange, Takeover, compared, read_change, taken_over
 from rm_emulator.forecasts.draws import KnownRunTimes
 from rm_emulator.forecasts.job_file import read_jobs
 from rm_emulator.forecasts.moment import PausedRun, paused, refuse_late
@@ -197,7 +196,7 @@ class _Asking:
     ) -> Callable[[], Play]:
         def made() -> Play:
             moment, run = self.moment, self.run
-            takeover = None if by is None else partial(take_over, state=run.scheduler.state, past=run.past, by=by)
+            takeover = None if by is None else partial(taken_over, run=run, by=by)
             drawn = tuple(moment.arriving(job, draw) for job in new) if moment is not None else ()
             arrivals = (*drawn, *self.recent.jobs(draw))
             future = moment.draw(draw) if moment is not None else None

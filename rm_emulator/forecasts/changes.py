@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.engine.takeover import Takeover, takeover_obstacle
+from rm_emulator.engine.recording import Recording
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.takeover import take_over, takeover_obstacle
 from rm_emulator.experiments.deciders import scheduler_config
 from rm_emulator.experiments.resolved import at_point
 from rm_emulator.forecasts.answers import Compared, Percent, delays, expected, quantiles
@@ -21,7 +23,10 @@ from rm_emulator.scenario.check import block_issues
 from rm_emulator.scenario.document import Document, parse_value
 from rm_emulator.scenario.load import validate
 from schedulers.core.errors import nearest
+from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Node
+from schedulers.core.retelling import retold
+from schedulers.core.scheduler import Scheduler
 
 replace = msgspec.structs.replace
 #: Most nodes that are added at once.
@@ -44,6 +49,16 @@ class AskedChange(msgspec.Struct, frozen=True):
     def is_none(self) -> bool:
         """Whether nothing is changed."""
         return self.policy is None and not self.drain and not self.add
+
+
+class Takeover(msgspec.Struct, frozen=True):
+    """By whom the present is taken over, and on which nodes."""
+
+    scheduler: SchedulerConfig
+    drained: tuple[str, ...] = ()
+    """Nodes that take no new containers."""
+    added: tuple[Node, ...] = ()
+    """Nodes that come in addition."""
 
 
 class ReadChange(msgspec.Struct, frozen=True):
@@ -77,6 +92,20 @@ def read_change(run: PausedRun, change: AskedChange) -> ReadChange:
         words.append(f"with {number} more like {like.id}")
     drained = tuple(dict.fromkeys(change.drain))
     return ReadChange(", ".join(words), Takeover(run.scheduler.config), Takeover(scheduler, drained, tuple(added)))
+
+
+def taken_over(simulation: Simulation, record: Recording, *, run: PausedRun, by: Takeover) -> Simulation:
+    """The paused run (branched, perhaps) under a new scheduler; see `take_over`."""
+    scheduler = Scheduler(by.scheduler)
+    told = retold(
+        run.scheduler.state,
+        simulation.containers,
+        history=simulation.workload.history,
+        ended=run.past.jobs,
+        finished=run.past.tasks,
+    )
+    oracle = scheduler.predictor is not None and scheduler.predictor.told_truth
+    return take_over(simulation, record, scheduler, told, drained=by.drained, added=by.added, oracle=oracle)
 
 
 def _entry(run: PausedRun, policy: str | Mapping[str, Any]) -> dict[str, Any]:

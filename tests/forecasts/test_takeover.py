@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import pytest
 import rm_emulator
 from rm_emulator.engine.recording import MemoryRecording, Recording
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.engine.takeover import Past, Takeover, facts, take_over, takeover_obstacle
+from rm_emulator.engine.takeover import Past, take_over, takeover_obstacle
 from rm_emulator.experiments.assembly import assemble, cluster_of
 from rm_emulator.experiments.cell import inputs_of
 from rm_emulator.experiments.grid import cells
@@ -22,6 +23,9 @@ from rm_emulator.forecasts.plays import JobCourse
 from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.load import load
 from schedulers.core.checks import validate
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Node
+from schedulers.core.retelling import retold
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import ClusterState
 from tests.cli.conftest import Command, command
@@ -42,11 +46,15 @@ class Paused(NamedTuple):
     scheduler: Scheduler
     past: Past
 
-    def taken_over(self, by: Takeover | None = None) -> tuple[Simulation, MemoryRecording]:
-        record = MemoryRecording()
-        takeover = by or Takeover(self.scheduler.config)
-        made = take_over(self.simulation, record, state=self.scheduler.state, past=self.past, by=takeover)
-        return made, record
+    def taken_over(
+        self, by: SchedulerConfig | None = None, drained: Sequence[str] = (), added: Sequence[Node] = ()
+    ) -> tuple[Simulation, MemoryRecording]:
+        record, state, history = MemoryRecording(), self.scheduler.state, self.simulation.workload.history
+        told = retold(
+            state, self.simulation.containers, history=history, ended=self.past.jobs, finished=self.past.tasks
+        )
+        other = Scheduler(by or self.scheduler.config)
+        return take_over(self.simulation, record, other, told, drained=drained, added=added), record
 
 
 class Runs:
@@ -131,7 +139,7 @@ def test_under_another_policy_every_job_ends_no_task_runs_twice_and_no_node_hold
         paused = runs.paused(at)
         live = {**paused.simulation.jobs}
         over = {(job, *task) for job in live for task in paused.past.tasks.get(job, ())}
-        made, record = paused.taken_over(Takeover(theirs.config))
+        made, record = paused.taken_over(theirs.config)
         validate(state_of(made))
         assert all(min(node.free) >= 0 for node in state_of(made).nodes.values())
         go_on(made)
@@ -157,7 +165,7 @@ def test_the_facts_of_a_state_tell_the_state_even_where_nothing_is_known_of_the_
     paused = Runs("yarn", "fifo").paused(40_000)
     state = paused.scheduler.state
     other = Scheduler(paused.scheduler.config)
-    for fact in facts(state, state.containers, (), Past({}, {})):
+    for fact in retold(state, state.containers):
         other.handle(fact)
     validate(other.state)
     assert other.state.containers.keys() == state.containers.keys()
@@ -182,7 +190,7 @@ def test_a_drained_node_takes_nothing_new_and_loses_nothing(name: str) -> None:
     node = paused.simulation.config.nodes[0].id
     there = {number for number, each in paused.simulation.containers.items() if each.node == node}
     assert there
-    made, record = paused.taken_over(Takeover(paused.scheduler.config, drained=(node,)))
+    made, record = paused.taken_over(drained=[node])
     go_on(made)
     on_node = {task.container for task in record.tasks if task.node == node}
     assert on_node <= there
@@ -201,7 +209,7 @@ def test_with_more_nodes_fifo_ends_no_later_in_the_mean_and_uses_the_nodes(name:
         means, nodes = [], set[str]()
         for more in ((), added):
             paused = runs.paused(at)
-            made, record = paused.taken_over(Takeover(paused.scheduler.config, added=more))
+            made, record = paused.taken_over(added=more)
             go_on(made)
             finished = [finish for _, finish in ends(record).values() if finish is not None]
             means.append(sum(finished) / len(finished))
