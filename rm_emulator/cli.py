@@ -516,7 +516,6 @@ def simulate(
     from rm_emulator.forecasts import changes, command
 
     change = changes.AskedChange(policy, tuple(drain or ()), tuple(add or ()))
-
     try:
         code = command.main(
             source,

@@ -38,7 +38,8 @@ class Past(Recording):
 
     def task(self, attempt: Attempt) -> None:
         """Note the end of a task."""
-        if attempt.code == 0 and attempt.started_ms is not None:
+        # An application master's own container ends after its job.
+        if attempt.code == 0 and attempt.started_ms is not None and attempt.job not in self.ended:
             ms = round((attempt.ended_ms - attempt.started_ms) * self._speeds[attempt.node])
             self.tasks.setdefault(attempt.job, {})[attempt.stage, attempt.task] = attempt.ended_ms, ms
 

@@ -90,7 +90,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Percent(msgspec.Struct, frozen=True):
-    """A relative difference in percent, as quantiles over the draws; None where so many draws end without an end."""
+    """A relative difference in percent, as quantiles over the draws; None where in so many draws a job never ends."""
 
     p10: float | None
     p50: float | None

@@ -106,8 +106,8 @@ def simulate(
     earlier: int = 3,
     tries: bool = True,
     policy: str | Mapping[str, Any] | None = None,
-    drain: Iterable[str] = (),
-    add: Iterable[str] = (),
+    drain: str | Iterable[str] = (),
+    add: str | Iterable[str] = (),
     plugins: Iterable[str | Path] = (),
 ) -> Forecast:
     """Play a run on from a moment, draw by draw: when will its jobs start and end?
@@ -128,11 +128,15 @@ def simulate(
         earlier=earlier,
         tries=tries,
         arrivals_ms=0 if arrivals is None else _ms("arrivals", arrivals),
-        change=AskedChange(policy, tuple(drain), tuple(add)),
+        change=AskedChange(policy, _several(drain), _several(add)),
     )
     folder = run.path if isinstance(run, Results) else Path(run)
     files: Sequence[str | Path] = tuple(plugins)
     return Forecast(ask(folder, question, label=label, seed=seed, plugins=files))
+
+
+def _several(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _ms(name: str, value: str | float) -> int:

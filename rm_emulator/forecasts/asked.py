@@ -257,6 +257,8 @@ class _Asking:
         own = replace(setting.built.workload, jobs=(job,))
         alone: CellSetting = replace(setting, built=replace(setting.built, workload=own))
         for change in (*smaller_asks(alone, job), *apart_gangs(alone, job)):
+            if change.kind == "fewer_tasks":
+                continue  # run times are drawn by stage, and nobody knows those of a task with twice the work
             yield change.kind, change.words, change.setting.built.workload.jobs[0]
         tree = self.run.scheduler.state.queues
         parents = {queue.parent for queue in tree.values()}

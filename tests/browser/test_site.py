@@ -15,7 +15,7 @@ import pytest
 
 from schedulers.core.policy import policies
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.nightly]
 ROOT = Path(__file__).parents[2]
 #: Pages of all kinds: prose, generated ones with wide tables, signatures of Python, pictures.
 SHOWN = (

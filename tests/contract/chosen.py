@@ -1,4 +1,4 @@
-"""What a commit concerns: subjects of whose files it changed one, and a quarter of all others, drawn by its hash."""
+"""What a commit concerns: subjects of whose files it changed one, and an eighth of all others, drawn by its hash."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Commit(NamedTuple):
         return not self.changed.isdisjoint(files(subject))
 
     def draws(self, name: str) -> bool:
-        """Whether a subject of this name is among the quarter; each worker of a run draws the same."""
-        return sha256(f"{self.hash} {name}".encode()).digest()[0] % 4 == 0
+        """Whether a subject of this name is among the eighth; each worker of a run draws the same."""
+        return sha256(f"{self.hash} {name}".encode()).digest()[0] % 8 == 0
 
 
 def files(subject: Subject) -> frozenset[Path]:

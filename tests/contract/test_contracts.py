@@ -100,7 +100,7 @@ def test_promise(name: str, check: PolicyCheck) -> None:
     check(BY_NAME[name], (number % 4 + 4 * (number % 3),))
 
 
-# All of them with --nightly; else those whose files changed and a quarter of the others (conftest.py).
+# All of them with --nightly; else those whose files changed and an eighth of the others (conftest.py).
 @pytest.mark.slow
 @pytest.mark.parametrize("check", POLICY_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", BY_NAME)

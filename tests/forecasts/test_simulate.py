@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import rm_emulator
+from rm_emulator.forecasts.asked import Question, ask
 from rm_emulator.issues import InvalidInput
 from tests.cli.conftest import Command, command
 
@@ -99,6 +100,19 @@ def test_a_job_of_a_file_is_told_its_start_whom_it_delays_and_what_would_help(
     assert forecast.jobs.row(0, named=True)["asked"]
     # fifo serves the job last, so nobody that is there waits for it.
     assert forecast.delays.is_empty()
+
+
+def test_fewer_tasks_of_a_gang_are_not_tried_since_nobody_knows_how_long_they_take(
+    run: Path, middle: str, tmp_path: Path
+) -> None:
+    path = file(tmp_path)
+    path.write_text(path.read_text().replace("tasks: 6", "tasks: 6\n    gang: true"))
+    said: list[str] = []
+    question = Question(at_ms=1000 * int(middle[:-1]), file=path, draws=2, earlier=0)
+    ask(run, question, label="fifo", progress=said.append)
+    tried = [line for line in said if line.startswith("trying ")]
+    assert any("gang" in line or "separate" in line or "start" in line for line in tried), tried
+    assert not any("tasks" in line and "half" in line for line in tried), tried
 
 
 def test_jobs_go_on_to_arrive_where_that_is_asked(run: Path, middle: str, tmp_path: Path) -> None:

@@ -309,7 +309,7 @@ def test_fewer_nodes_fail_a_check_that_tolerates_little_and_pass_a_generous_one(
 @pytest.mark.slow
 def test_all_changes_are_made_together_and_answered_as_a_frame(run: Path, middle: str) -> None:
     policy = {"kind": "gs", "predictor": {"kind": "slearn"}}
-    forecast = rm_emulator.simulate(run, middle, draws=3, earlier=0, policy=policy, drain=["n1"], add=["2xn2", "1xn2"])
+    forecast = rm_emulator.simulate(run, middle, draws=3, earlier=0, policy=policy, drain="n1", add=["2xn2", "1xn2"])
     found = forecast.answer.compared
     assert found is not None
     assert found.change == "under slearn, without n1, with 2 more like n2, with 1 more like n2"

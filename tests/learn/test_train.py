@@ -61,6 +61,7 @@ def test_a_run_that_was_stopped_goes_on_bit_by_bit(
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_that_was_killed_goes_on_bit_by_bit(config: Path, tmp_path: Path) -> None:
     whole = training(config, tmp_path / "whole", jobs=1).run()
     folder = tmp_path / "killed"

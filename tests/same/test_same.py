@@ -36,10 +36,19 @@ _MEASURED: Final = ("wall_s", "decision_us", "tasks_per_s", "peak_rss_mb")
 
 
 PACKAGED: Final = [name for name, _ in examples.summaries()]
+#: Looked at by night: they take a minute or more, and smaller scenarios lead through the same policies.
+BY_NIGHT: Final = ("demo", "slearn-vs-history")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in (*SCENARIOS, *PACKAGED) if name not in WHOLE.values()])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.nightly] * (name in BY_NIGHT))
+        for name in (*SCENARIOS, *PACKAGED)
+        if name not in WHOLE.values()
+    ],
+)
 def test_a_scenario_is_decided_and_summed_up_as_before(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
