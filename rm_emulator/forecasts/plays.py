@@ -67,7 +67,7 @@ class CourseRecording(Recording):
 
 
 class Play(msgspec.Struct, frozen=True):
-    """What a play changes: run times (None: as they are) and the jobs to come; and what it looks at."""
+    """Run times (None: unchanged) and jobs to come of a play, and the jobs that the play watches."""
 
     future: Future | None
     arrivals: tuple[WorkloadJob, ...] = ()

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from rm_emulator.engine.containers import Master
+from rm_emulator.engine.execution import ListedTimes
 from rm_emulator.forecasts.answers import QUANTILES
 from rm_emulator.forecasts.arrivals import Recent
 from rm_emulator.forecasts.draws import KnownRunTimes, StageBelief
@@ -124,7 +125,9 @@ class _Told(KnownRunTimes):
 
 def _truth(job: Master, stage: int) -> StageBelief:
     """The true mean and variation, as a belief without doubt."""
-    times: Sequence[int] = job.times[stage].first  # type: ignore[attr-defined]  # of known run times alone
+    known = job.times[stage]
+    assert isinstance(known, ListedTimes)  # measured waves have no run times before an executor is known
+    times = known.first
     n, total, squares = len(times), float(sum(times)), float(sum(ms * ms for ms in times))
     noise = max(LEAST_NOISE, log_variance(n, total, squares)[0])
     grid: Floats = np.array([math.log(total / n)])
@@ -132,7 +135,7 @@ def _truth(job: Master, stage: int) -> StageBelief:
 
 
 def drain_rate(asked: Asked) -> Quantiles:
-    """The jobs before this one, and the job itself, over the jobs that ended per second of late."""
+    """The number of jobs up to the job asked about, over the number of jobs that ended per second of late."""
     run = asked.run
     since = run.at_ms * (1 - _WINDOW)
     ended = sum(end > since for end in asked.ended)

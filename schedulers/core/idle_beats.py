@@ -1,4 +1,4 @@
-"""Beats that a policy counts although nothing changes: they go to the log together, and nobody hears them."""
+"""Beats without any change, for a policy that counts beats: such beats go to the log together, without a call."""
 
 from __future__ import annotations
 
