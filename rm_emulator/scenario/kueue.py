@@ -6,9 +6,10 @@ DagJob of a single stage. Whatever has no counterpart is counted in a note. Sour
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from rm_emulator.scenario.observed import RunTimes, age_s, controller
@@ -53,7 +54,7 @@ _UNTOLD: Final = {
     "namespaceSelector": ({},),
     "concurrentAdmissionPolicy": ({},),
 }
-Amounts = dict[str, Decimal]
+Amounts = dict[str, Fraction]
 Object = Mapping[str, Any]
 
 
@@ -309,7 +310,7 @@ def _quotas(spec: Object) -> _Quotas:
     def total(key: str) -> Amounts:
         known = {name: [each.get(key) for each in all_] for name, all_ in entries.items()}
         return {
-            name: sum((Decimal(parse_quantity(each)) for each in told), Decimal(0))
+            name: sum((parse_quantity(each) for each in told), Fraction(0))
             for name, told in known.items()
             if all(each is not None for each in told)
         }
@@ -399,12 +400,12 @@ class _Tree:
         above = ("Cohort", parent)
         others = (self._lent(child) for child in self._children[parent] if child != key)
         up, held = self.most(above), self.total(above)
-        beyond = {name: amount - held.get(name, Decimal(0)) for name, amount in up.items()}
+        beyond = {name: amount - held.get(name, Fraction(0)) for name, amount in up.items()}
         free = _sum(self._quotas[above].nominal, beyond, *others)
         limits = self._quotas[key].borrowing
         # Of resources without quota here nothing can be borrowed by a ClusterQueue.
         names = own if key[0] == "ClusterQueue" else {**free, **own}
-        nothing = Decimal(0)
+        nothing = Fraction(0)
         return {
             name: own.get(name, nothing) + min(free.get(name, nothing), limits.get(name, free.get(name, nothing)))
             for name in names
@@ -413,12 +414,13 @@ class _Tree:
 
 def _sum(*amounts: Amounts) -> Amounts:
     names = dict.fromkeys(name for each in amounts for name in each)
-    return {name: sum((each.get(name, Decimal(0)) for each in amounts), Decimal(0)) for name in names}
+    return {name: sum((each.get(name, Fraction(0)) for each in amounts), Fraction(0)) for name in names}
 
 
 def _shown(amounts: Amounts) -> dict[str, str]:
-    """Quantities without exponents."""
-    return {name: f"{amount.normalize():f}" for name, amount in amounts.items()}
+    """Quantities, as whole numbers or in thousandths."""
+    whole = {name: amount.denominator == 1 for name, amount in amounts.items()}
+    return {name: str(amount) if whole[name] else f"{math.ceil(1000 * amount)}m" for name, amount in amounts.items()}
 
 
 def _cohort(key: tuple[str, str], spec: Object) -> str:
