@@ -308,7 +308,7 @@ def _quotas(spec: Object) -> _Quotas:
                 entries.setdefault(each["name"], []).append(each)
 
     def total(key: str) -> Amounts:
-        known = {name: [each.get(key) for each in all_] for name, all_ in entries.items()}
+        known: dict[str, list[Any]] = {name: [each.get(key) for each in all_] for name, all_ in entries.items()}
         return {
             name: sum((parse_quantity(each) for each in told), Fraction(0))
             for name, told in known.items()
@@ -467,5 +467,5 @@ def _runs(pod: Object) -> bool:
 def _part(pod: Object, parts: Sequence[Object]) -> str:
     """Name of a pod's pod set; of the first where no label names one."""
     labels = pod["metadata"].get("labels") or {}
-    names = [part["name"] for part in parts]
-    return next((labels[label] for label in _PART_LABELS if labels.get(label) in names), names[0])
+    names = [str(part["name"]) for part in parts]
+    return next((str(labels[label]) for label in _PART_LABELS if labels.get(label) in names), names[0])

@@ -1,4 +1,4 @@
-"""Kueue's objects, as its documentation shows them, as a scenario: quotas, running pods, times, and what is left out."""
+"""Kueue's objects, as its documentation shows them, as a scenario: quotas, running pods, times, omissions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+import rm_emulator
 from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario import live
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
+from rm_emulator.scenario.observed import age_s, stem
 
 NODES = """\
 apiVersion: v1
@@ -168,7 +170,7 @@ def test_whatever_has_no_counterpart_is_listed_once_with_its_number(tmp_path: Pa
 
 
 def test_the_rest_of_running_pods_runs_on_their_nodes_and_the_waiting_job_after_them(tmp_path: Path) -> None:
-    """Pods of 100 s run for 40 s and 20 s; a queue of 10 cores has room for a third of 4 after the first."""
+    """Pods of 100 s run for 40 s and 20 s; a queue of at most 10 cores lets a third pod of 4 in after the first ends."""
     snapshot = taken(tmp_path, NODES, QUEUES, TRAINING, PODS)
     assert "a/train-1 stage main: run time 100.000 s from 1 ended pod of 'train'" in snapshot.notes
     path = tmp_path / "live.yaml"
@@ -179,13 +181,17 @@ def test_the_rest_of_running_pods_runs_on_their_nodes_and_the_waiting_job_after_
     assert [(each.node, each.elapsed_ms) for each in first.running] == [("n1", 40_000), ("n2", 20_000)]
     assert (first.submit_ms, second.submit_ms, second.running) == (0, 1, ())
     assert (first.job.queue, first.job.stages[0].gang) == ("team-a", True)
+    change = {"spec.cluster.profile": "events", "spec.policies": [{"kind": "fifo"}]}
+    ran = rm_emulator.run(path, out=tmp_path / "out", set=change).jobs
+    assert ran.select("id", "first_start_ms", "finish_ms").rows() == [
+        ("a/train-1", 0, 80_000),
+        ("a/train-2", 60_000, 160_000),
+    ]
 
 
 def test_a_start_after_the_snapshot_counts_as_now_and_is_noted() -> None:
     running = yaml.safe_load(pod("late", "job", "n1", started="2026-01-01T00:00:09Z"))
     notes: list[str] = []
-    from rm_emulator.scenario.observed import age_s
-
     assert age_s(running, 1_767_225_600_000, notes) == 0
     assert notes == ["pod a/late started 9 s after the snapshot: clocks differ, and its run time so far is 0"]
 
@@ -195,3 +201,22 @@ def test_files_without_nodes_are_refused_in_one_sentence(tmp_path: Path) -> None
         taken(tmp_path, QUEUES)
     with pytest.raises(InvalidInput, match="expected an object with kind and metadata"):
         taken(tmp_path, NODES, "kind: Pod\n")
+
+
+def test_the_policy_and_the_memory_of_a_brain_come_along(tmp_path: Path) -> None:
+    config = "policy: {kind: drf}\nreserveAfter: 30s\n"
+    brain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rm-brain"}, "data": {"config.yaml": config}}
+    memory = brain | {"metadata": {"name": "rm-brain-snapshot", "namespace": "rm-system"}, "data": {"index": "{}"}}
+    snapshot = taken(tmp_path, NODES, QUEUES, TRAINING, PODS, yaml.safe_dump_all([brain, memory]))
+    assert memory in snapshot.objects
+    assert "policy drf is the cluster's own policy" in snapshot.notes
+    path = tmp_path / "live.yaml"
+    path.write_text(snapshot.text())
+    loaded = load(path)
+    assert [each.kind for each in loaded.scenario.spec.policies] == ["drf"]
+    assert loaded.scenario.spec.cluster.reserve_after == 30_000
+    assert not any("ConfigMap" in note for note in loaded.notes)
+
+
+def test_the_parts_of_several_runs_have_one_stem() -> None:
+    assert {stem(name) for name in ("report-29384756-x7k2p", "report-1", "report")} == {"report"}
