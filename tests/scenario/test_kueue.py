@@ -170,7 +170,7 @@ def test_whatever_has_no_counterpart_is_listed_once_with_its_number(tmp_path: Pa
 
 
 def test_the_rest_of_running_pods_runs_on_their_nodes_and_the_waiting_job_after_them(tmp_path: Path) -> None:
-    """Pods of 100 s run for 40 s and 20 s; a queue of at most 10 cores lets a third pod of 4 in after the first ends."""
+    """Pods of 100 s run for 40 s and 20 s; a queue of 10 cores lets a third pod of 4 in after the first ends."""
     snapshot = taken(tmp_path, NODES, QUEUES, TRAINING, PODS)
     assert "a/train-1 stage main: run time 100.000 s from 1 ended pod of 'train'" in snapshot.notes
     path = tmp_path / "live.yaml"
