@@ -206,9 +206,9 @@ class InlineRunning(Block):
     """A task that runs when the scenario begins."""
 
     node: Annotated[str, Field(min_length=1)]
-    """The node it runs on, e.g. `n1`."""
+    """The node of the task, e.g. `n1`."""
     elapsed: Duration = 0
-    """How long already, e.g. `40s`; the task goes on for the rest of its run time."""
+    """How long already, of its run time, e.g. `40s`."""
 
 
 _StageKeys: Any = block(Stage, "master")
