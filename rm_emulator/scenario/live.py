@@ -70,7 +70,8 @@ class Snapshot(NamedTuple):
 def asked(kubeconfig: Path | None, files: Sequence[Path], *, context: str | None, kubectl: str) -> Snapshot:
     """A snapshot of a cluster or of files, whichever is named. Raises InvalidInput."""
     if (kubeconfig is None) == (not files):
-        raise InvalidInput("expected either --kubeconfig or --from-files")
+        given = f", got --kubeconfig {kubeconfig} and --from-files {files[0]}" if files else ""
+        raise InvalidInput(f"expected either --kubeconfig or --from-files{given}")
     return from_files(files) if kubeconfig is None else take(kubeconfig, context=context, kubectl=kubectl)
 
 
