@@ -442,7 +442,8 @@ def fidelity(
 
 @app.command()
 def snapshot(
-    kubeconfig: Annotated[Path, typer.Option("--kubeconfig", metavar="FILE", help="How kubectl reaches the cluster.")],
+    kubeconfig: options.Kubeconfig = None,
+    from_files: options.FromFiles = None,
     context: Annotated[
         str | None, typer.Option("--context", help="Which of its contexts (default: the current).")
     ] = None,
@@ -454,7 +455,7 @@ def snapshot(
     from rm_emulator.files import write_file
     from rm_emulator.scenario import live
 
-    taken = live.take(kubeconfig, context=context, kubectl=kubectl)
+    taken = live.asked(kubeconfig, from_files or (), context=context, kubectl=kubectl)
     _note(taken.notes, quiet=quiet)
     if out is None:
         typer.echo(taken.text(), nl=False)

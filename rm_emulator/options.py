@@ -109,3 +109,12 @@ Tolerance = Annotated[
         help="By so much longer may the live jobs take with the change (exit 0).",
     ),
 ]
+Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="How kubectl reaches the cluster.")
+]
+FromFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from-files", metavar="FILE", help="In place of a cluster: what `kubectl get -o yaml` wrote (repeat)."
+    ),
+]

@@ -12,7 +12,17 @@ from rm_emulator.engine.containers import Master
 from rm_emulator.engine.execution import Execution, StageTimes, node_means
 from rm_emulator.engine.profile import Engine
 from rm_emulator.workload.model import Workload, WorkloadJob
-from schedulers.core.events import Estimated, Event, HistoryPrimed, JobSubmitted, LinksSet, NodeAdded, QueueChanged
+from schedulers.core.events import (
+    ContainerAdopted,
+    Estimated,
+    Event,
+    HistoryPrimed,
+    JobChanged,
+    JobSubmitted,
+    LinksSet,
+    NodeAdded,
+    QueueChanged,
+)
 from schedulers.core.model import Job
 
 
@@ -89,7 +99,25 @@ class Arrivals:
             engine.record.demand(spec.id, index, stage.demand)
         engine.carry_out(decisions)
         engine.profile.arrived(job)
+        if source.running:
+            self._adopt(job)
         engine.carry_on()
+
+    def _adopt(self, job: Master) -> None:
+        """Take in the tasks that run already; all jobs of an instant arrive before the first offer of room."""
+        engine, running = self._engine, job.source.running
+        now = engine.calendar.now
+        decisions = engine.handle(JobChanged(now, job.name, tuple(sorted({each.stage for each in running}))))
+        for each in running:
+            number = max(engine.containers, default=0) + 1
+            adopted = ContainerAdopted(now, number, each.node, job.name, each.stage, each.task)
+            decisions += engine.handle(adopted)
+            # A task of a job that its queue does not let in waits like all others.
+            if number in engine.control.containers:
+                container = engine.make_container(number, each.node, job.name)
+                container.stage, container.task, container.granted_ms = each.stage, each.task, now
+                engine.started(container)
+        engine.carry_out(decisions)
 
 
 def first_facts(config: EngineConfig, workload: Workload) -> Iterator[Event]:

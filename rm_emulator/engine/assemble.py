@@ -7,7 +7,7 @@ from typing import Final
 from rm_emulator.engine.config import EngineConfig, kind
 from rm_emulator.engine.features.overbooking import is_overbooked
 from rm_emulator.engine.profile import Profile, architectures, profiles
-from rm_emulator.workload.model import PerNode, Workload
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Workload, WorkloadJob
 
 #: Why no data moves between executors that outlive tasks.
 NO_LINKS: Final = "links do not go with executors that outlive tasks: what waits for data holds a container of its own"
@@ -42,6 +42,8 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
     # Refused here rather than at the first task, perhaps hours into a run.
     names = {node.id for node in config.nodes}
     for job in workload.jobs:
+        if job.running and (why := _no_present(config, job, names)):
+            raise ValueError(f"job '{job.job.id}' has running tasks, {why}")
         for stage, times in zip(job.job.stages, job.runtimes, strict=True):
             if isinstance(times, PerNode) and (missing := names.difference(times.nodes)):
                 raise ValueError(
@@ -51,6 +53,17 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
         known = _with_trait("has_masters")
         raise ValueError(f"application masters have containers in profiles {known}, not '{config.profile}'")
     return timing(config).settled(config, workload)
+
+
+def _no_present(config: EngineConfig, job: WorkloadJob, nodes: set[str]) -> str:
+    """Why a job's running tasks cannot be taken in, as the end of a sentence; '' where they can."""
+    if config.executors is not None or config.architecture is not None or job.am or job.submit_ms:
+        return "which go with a single scheduler, without executors or application masters, and with an arrival at 0"
+    if missing := next((each.node for each in job.running if each.node not in nodes), None):
+        return f"one of them on node '{missing}', which is not there"
+    if any(not isinstance(job.runtimes[each.stage], Fixed | PerTask | Drawn) for each in job.running):
+        return "whose run times must be the same on all nodes"
+    return ""
 
 
 def no_executors(profile: str) -> str:

@@ -43,6 +43,12 @@ class ListedTimes:
         self.first, self._later_attempt = first, later_attempt
         self.mean_ms = sum(first) / len(first)
 
+    def shorten(self, index: int, by: int) -> None:
+        """Take `by` ms off the first attempt of a task, which is 1 ms at least."""
+        first = list(self.first)
+        first[index] = max(1, first[index] - by)
+        self.first = first
+
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
         """Run time of an attempt, the same on every executor."""
         return self.first[index] if attempt == 0 or self._later_attempt is None else self._later_attempt(index, attempt)
@@ -97,12 +103,19 @@ class Execution:
 
     def __init__(self, config: EngineConfig, seed: int, waves_of: WavesOf | None = None) -> None:
         self._executors, self._seed, self._waves_of = config.executors, seed, waves_of
+        self._nodes = config.nodes
 
     def stage_times(self, job: WorkloadJob) -> list[StageTimes]:
-        """Run times of each stage. Raises NoProfiles for waves without executors or profiles."""
-        made = []
+        """Run times of each stage, of running tasks the rest. Raises NoProfiles for waves that nothing measured."""
+        made: list[StageTimes] = []
         for index, (stage, runtimes) in enumerate(zip(job.job.stages, job.runtimes, strict=True)):
             made.append(self._stage(job.job.id, index, stage.tasks, runtimes))
+        if job.running:
+            speeds = {node.id: node.speed for node in self._nodes}
+            for each in job.running:
+                times = made[each.stage]
+                assert isinstance(times, ListedTimes)  # `settled` refuses all others
+                times.shorten(each.task, round(each.elapsed_ms * speeds[each.node]))
         return made
 
     def _stage(self, job: str, stage: int, tasks: int, runtimes: RunTimes) -> StageTimes:

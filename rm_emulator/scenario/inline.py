@@ -15,7 +15,7 @@ from rm_emulator.scenario.schema.workload import (
     JobsWorkload,
     ParentEdge,
 )
-from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Workload, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunningTask, Workload, WorkloadJob
 from schedulers.core.errors import InvalidJob, nearest
 from schedulers.core.model import Edge, Job, PastJob, Stage, topological_order
 from schedulers.core.resources import Resources
@@ -59,6 +59,9 @@ def _job_mistakes(at: tuple[str | int, ...], job: InlineJob) -> Iterator[Mistake
         elif stage.duration is not None and job.service is not None:
             yield (*here, "duration"), "a service runs until the run ends: leave the duration of its stages out", ""
         yield from _duration_mistakes(here, stage)
+        if stage.running and (stage.parents or len(stage.running) > stage.tasks or job.service is not None):
+            wanted = f"expected at most {stage.tasks}, in a stage without parents, of a job that is no service"
+            yield (*here, "running"), f"{len(stage.running)} running tasks ({wanted})", ""
     if sound:
         try:
             topological_order(tuple(_stage(stage, names, Resources(stage.demand)) for stage in job.stages))
@@ -130,6 +133,11 @@ def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
         submit_ms=job.submit,
         runtimes=tuple(_run_times(stage) for stage in job.stages),
         apart=job.apart,
+        running=tuple(
+            RunningTask(index, task, each.node, each.elapsed)
+            for index, stage in enumerate(job.stages)
+            for task, each in enumerate(stage.running)
+        ),
     )
 
 

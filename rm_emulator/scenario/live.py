@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,10 +17,25 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
-from rm_emulator.issues import InvalidInput
+from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.scenario import kueue
+from rm_emulator.scenario.document import read_documents
+from rm_emulator.scenario.objects import MEMORY, NOTES
+from rm_emulator.scenario.observed import RunTimes, age_s, controller
+from rm_emulator.scenario.schema import API_VERSION
 from schedulers.core.resources import Resources
 from schedulers.objects.dagjob import DagJob, core_job
-from schedulers.objects.names import DAGJOB_LABEL, GROUP, QUEUE_LABEL, RUN_SECONDS, SCHEDULER
+from schedulers.objects.meta import to_ms
+from schedulers.objects.names import (
+    AGE_SECONDS,
+    DAGJOB_LABEL,
+    GROUP,
+    NAMESPACE,
+    QUEUE_LABEL,
+    RUN_SECONDS,
+    SCHEDULER,
+    STAGE_LABEL,
+)
 from schedulers.objects.nesting import cut
 from schedulers.objects.node import NodeObject, core_node
 from schedulers.objects.pod import Pod, demand
@@ -29,6 +45,10 @@ _ENDED: Final = ("Succeeded", "Failed")
 _TIMEOUT_S: Final = 120
 #: Of a whole number; more than enough for any amount.
 _DIGITS: Final = 100
+#: The ConfigMap with the brain's configuration.
+_CONFIG: Final = "rm-brain"
+#: Kinds that a cluster may lack or keep to itself, and the names by which kubectl knows them.
+_OTHERS: Final = {"ConfigMap": "configmaps", "Job": "jobs.batch", "JobSet": "jobsets.jobset.x-k8s.io", **kueue.KINDS}
 #: Of these an amount must be readable for the object to be of any use.
 _RESOURCES: Final = Resources(("cpu", "memory", "pods"))
 
@@ -40,8 +60,19 @@ class Snapshot(NamedTuple):
     notes: list[str]
 
     def text(self) -> str:
-        """As a YAML file of many documents."""
-        return str(yaml.safe_dump_all(self.objects, sort_keys=False, allow_unicode=True))
+        """As a YAML file of many documents; the last has the notes."""
+        notes = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NOTES}}
+        notes["data"] = {"notes": "\n".join(" ".join(note.split()) for note in self.notes)}
+        told = [notes] if self.notes else []
+        return str(yaml.safe_dump_all([*self.objects, *told], sort_keys=False, allow_unicode=True))
+
+
+def asked(kubeconfig: Path | None, files: Sequence[Path], *, context: str | None, kubectl: str) -> Snapshot:
+    """A snapshot of a cluster or of files, whichever is named. Raises InvalidInput."""
+    if (kubeconfig is None) == (not files):
+        given = f", got --kubeconfig {kubeconfig} and --from-files {files[0]}" if files else ""
+        raise InvalidInput(f"expected either --kubeconfig or --from-files{given}")
+    return from_files(files) if kubeconfig is None else take(kubeconfig, context=context, kubectl=kubectl)
 
 
 def take(kubeconfig: Path, *, context: str | None = None, kubectl: str = "kubectl") -> Snapshot:
@@ -52,7 +83,55 @@ def take(kubeconfig: Path, *, context: str | None = None, kubectl: str = "kubect
     nodes = _get(command, "nodes")
     if not nodes:
         raise InvalidInput("the cluster has no nodes")
-    return of(nodes, _get(command, f"queues.{GROUP}"), _get(command, f"dagjobs.{GROUP}"), _get(command, "pods"))
+    ours = (_get(command, f"queues.{GROUP}"), _get(command, f"dagjobs.{GROUP}"), _get(command, "pods"))
+    others: dict[str, list[dict[str, Any]]] = {}
+    notes = []
+    for kind, name in _OTHERS.items():
+        try:
+            others[kind] = _get(command, name, NAMESPACE if kind == "ConfigMap" else None)
+        except InvalidInput as error:  # an RBAC role may leave these kinds out
+            notes.append(f"objects of kind {kind} are left out: {error}")
+    taken = of(nodes, *ours, others=others, now_ms=time.time_ns() // 1_000_000)
+    return Snapshot(taken.objects, [*notes, *taken.notes])
+
+
+def from_files(paths: Sequence[Path]) -> Snapshot:
+    """As `take`, from files that kubectl wrote (`kubectl get KIND -A -o yaml`). Raises InvalidInput.
+
+    The time of the snapshot is the latest time in the files.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in paths:
+        for document in read_documents(path):
+            data = document.data
+            several = isinstance(data, dict) and str(data.get("kind", "")).endswith("List")
+            items = data.get("items") if isinstance(data, dict) and several else [data]
+            if not isinstance(items, list):
+                raise InvalidInput([document.issue(("items",), "expected a list of objects")])
+            for number, item in enumerate(items):
+                if not isinstance(item, dict) or not isinstance(item.get("metadata"), dict) or "kind" not in item:
+                    at = ("items", number) if several else ()
+                    raise InvalidInput([document.issue(at, "expected an object with kind and metadata")])
+                found.setdefault(str(item["kind"]), []).append(item)
+    nodes, queues, dagjobs, pods = (found.pop(kind, []) for kind in ("Node", "Queue", "DagJob", "Pod"))
+    if not nodes:
+        raise InvalidInput([Issue(str(paths[0]), "no file has Node objects: add those of `kubectl get nodes -o yaml`")])
+    stamps = list(_stamps([nodes, queues, dagjobs, pods, found]))
+    taken = of(nodes, queues, dagjobs, pods, others=found, now_ms=max(stamps, default=0))
+    said = "the time of the snapshot is the latest time in the files"
+    return Snapshot(taken.objects, [*([said] if stamps else []), *taken.notes])
+
+
+def _stamps(value: Any) -> Iterator[int]:
+    """All times in objects, ms since the epoch."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list):
+        stamp = to_ms(value) if isinstance(value, str) and value[:1].isdecimal() else None
+        yield from () if stamp is None else (stamp,)
+        return
+    for each in value:
+        yield from _stamps(each)
 
 
 def of(
@@ -60,11 +139,23 @@ def of(
     queues: list[dict[str, Any]],
     dagjobs: list[dict[str, Any]],
     pods: list[dict[str, Any]],
+    *,
+    others: Mapping[str, list[dict[str, Any]]] | None = None,
+    now_ms: int = 0,
 ) -> Snapshot:
-    """The objects of a cluster, in the API server's form. Unreadable objects are left out, with a note each."""
-    found: list[dict[str, Any]] = []
-    notes: list[str] = []
-    for items, read in ((nodes, _node), (queues, _queue), (dagjobs, _dagjob), (pods, _pod)):
+    """The objects of a cluster, in the API server's form. Unreadable objects are left out, with a note each.
+
+    others: objects of further kinds. now_ms: the time of the snapshot, ms since the epoch.
+    """
+    others = others or {}
+    reader = _Reader(RunTimes(pods), now_ms)
+    made = kueue.read(others, pods, reader.times, now_ms)
+    found: list[dict[str, Any]] = _scenario(others.get("ConfigMap", ()), made.notes)
+    rest = [pod for pod in pods if id(pod) not in made.pods]
+    dagjobs = sorted(dagjobs, key=lambda item: str((item.get("metadata") or {}).get("creationTimestamp")))
+    notes = made.notes
+    reads = ((nodes, reader.node), (queues, reader.queue), (dagjobs, reader.dagjob), (rest, reader.pod))
+    for items, read in (*reads, (made.objects, lambda item, _: item)):
         for item in items:
             told: list[str] = []
             try:
@@ -76,7 +167,38 @@ def of(
             notes += told
             if known is not None:
                 found.append(known)
-    return Snapshot(found, notes)
+    return Snapshot(found + _memory(others.get("ConfigMap", ())), notes)
+
+
+def _memory(configmaps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The ConfigMaps of the brain's memory, word for word but for what an API server adds."""
+    kept = []
+    for item in configmaps:
+        meta = item.get("metadata") or {}
+        if str(meta.get("name", "")).startswith(MEMORY):
+            told = {name: meta[name] for name in ("name", "namespace", "labels") if meta.get(name)}
+            data = {name: item[name] for name in ("data", "binaryData") if item.get(name)}
+            kept.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": told, **data})
+    return kept
+
+
+def _scenario(configmaps: Iterable[dict[str, Any]], notes: list[str]) -> list[dict[str, Any]]:
+    """A Scenario with the policy of the cluster's brain; none where no brain's configuration can be read."""
+    for item in configmaps:
+        if (item.get("metadata") or {}).get("name") != _CONFIG:
+            continue
+        try:
+            config = yaml.safe_load(item["data"]["config.yaml"])
+            policy = dict(config["policy"])
+            policy |= {name: dict(config[name]) for name in ("predictor", "placement") if config.get(name)}
+            reserve = {"reserve_after": config["reserveAfter"]} if config.get("reserveAfter") else {}
+        except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+            notes.append(f"the brain's configuration cannot be read ({type(error).__name__}): its policy is unknown")
+            continue
+        notes.append(f"policy {policy.get('kind')} is the cluster's own policy")
+        spec = {"cluster": {"profile": "kubernetes", **reserve}, "policies": [policy]}
+        return [{"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "live"}, "spec": spec}]
+    return []
 
 
 def _check(item: dict[str, Any] | None) -> None:
@@ -100,8 +222,9 @@ def _who(item: Any) -> str:
     return f"{item.get('kind', 'object') if isinstance(item, dict) else 'object'} {name or '(without a name)'}"
 
 
-def _get(command: list[str], what: str) -> list[dict[str, Any]]:
-    asked = [*command, "get", what, "--all-namespaces", "-o", "json"]
+def _get(command: list[str], what: str, namespace: str | None = None) -> list[dict[str, Any]]:
+    where = ["--all-namespaces"] if namespace is None else ["--namespace", namespace]
+    asked = [*command, "get", what, *where, "-o", "json"]
     try:
         done = subprocess.run(  # noqa: S603
             asked, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
@@ -135,75 +258,112 @@ def _meta(item: Mapping[str, Any], *, dated: bool = True) -> dict[str, Any]:
     return known | ({"annotations": ours} if ours else {})
 
 
-def _node(item: Mapping[str, Any], _notes: list[str]) -> dict[str, Any]:
-    spec, status = item.get("spec", {}), item.get("status", {})
-    ready = [c for c in status.get("conditions", ()) if c["type"] == "Ready"]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": _meta(item, dated=False),
-        "spec": {name: spec[name] for name in ("taints", "unschedulable") if spec.get(name)},
-        "status": {
-            "allocatable": status.get("allocatable", {}),
-            "conditions": [{"type": "Ready", "status": c["status"]} for c in ready],
-        },
-    }
+class _Reader:
+    """Reads objects of the kinds that stand in the file as they are."""
 
+    def __init__(self, times: RunTimes, now_ms: int) -> None:
+        self.times, self._now_ms = times, now_ms
 
-def _queue(item: Mapping[str, Any], _notes: list[str]) -> dict[str, Any]:
-    spec = item.get("spec", {})
-    return {"apiVersion": item["apiVersion"], "kind": "Queue", "metadata": _meta(item, dated=False), "spec": spec}
+    @staticmethod
+    def node(item: Mapping[str, Any], _notes: list[str]) -> dict[str, Any]:
+        """A node with its capacity."""
+        spec, status = item.get("spec", {}), item.get("status", {})
+        ready = [c for c in status.get("conditions", ()) if c["type"] == "Ready"]
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": _meta(item, dated=False),
+            "spec": {name: spec[name] for name in ("taints", "unschedulable") if spec.get(name)},
+            "status": {
+                "allocatable": status.get("allocatable", {}),
+                "conditions": [{"type": "Ready", "status": c["status"]} for c in ready],
+            },
+        }
 
+    @staticmethod
+    def queue(item: Mapping[str, Any], _notes: list[str]) -> dict[str, Any]:
+        """A queue as it is."""
+        spec = item.get("spec", {})
+        return {"apiVersion": item["apiVersion"], "kind": "Queue", "metadata": _meta(item, dated=False), "spec": spec}
 
-def _dagjob(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
-    """A job with its progress so far, None for a job that is over; a stage without a run time gets its hint, if any."""
-    if item.get("status", {}).get("phase") in _ENDED:
-        return None
-    stages = item["spec"]["stages"]
-    for stage in stages:
-        meta = stage["template"].setdefault("metadata", {})
-        if RUN_SECONDS in (meta.get("annotations") or {}):
-            continue
-        where = f"{item['metadata']['namespace']}/{item['metadata']['name']} stage {stage['name']}"
-        hint = (stage.get("hints") or {}).get("durationSeconds")
-        if hint:
-            meta.setdefault("annotations", {})[RUN_SECONDS] = str(hint)
-            notes.append(f"{where}: its hint of {hint} s is taken for its run time")
-        else:
-            notes.append(f"{where}: nothing says how long a task runs; add the annotation {RUN_SECONDS}")
-    done = [{"name": s["name"], "succeeded": s.get("succeeded", 0)} for s in item.get("status", {}).get("stages", ())]
-    return {
-        "apiVersion": item["apiVersion"],
-        "kind": "DagJob",
-        "metadata": _meta(item),
-        "spec": item["spec"],
-        "status": {"stages": done},
-    }
+    def dagjob(self, item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
+        """A job with its progress so far, None for a job that is over; run times from its pods, else from hints."""
+        if item.get("status", {}).get("phase") in _ENDED:
+            return None
+        stages = item["spec"]["stages"]
+        for stage in stages:
+            meta = stage["template"].setdefault("metadata", {})
+            if RUN_SECONDS in (meta.get("annotations") or {}):
+                continue
+            where = f"{item['metadata']['namespace']}/{item['metadata']['name']} stage {stage['name']}"
+            job = item["metadata"]
+            known = self.times.of(job["namespace"], job["name"], stage["name"])
+            hint = (stage.get("hints") or {}).get("durationSeconds")
+            if known is not None:
+                meta["annotations"] = {**(meta.get("annotations") or {}), RUN_SECONDS: known[0]}
+                notes.append(f"{where}: run time {known[0]} s from {known[1]}")
+            elif hint:
+                meta.setdefault("annotations", {})[RUN_SECONDS] = str(hint)
+                notes.append(f"{where}: its hint of {hint} s is taken for its run time")
+            else:
+                notes.append(f"{where}: nothing says how long a task runs; add the annotation {RUN_SECONDS}")
+        done = [
+            {"name": s["name"], "succeeded": s.get("succeeded", 0)} for s in item.get("status", {}).get("stages", ())
+        ]
+        return {
+            "apiVersion": item["apiVersion"],
+            "kind": "DagJob",
+            "metadata": self._aged(item),
+            "spec": item["spec"],
+            "status": {"stages": done},
+        }
 
+    def pod(self, item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
+        """A pod bound by another scheduler, or a pod of ours outside any DagJob; None for all other pods."""
+        spec, labels = item["spec"], item["metadata"].get("labels") or {}
+        if item.get("status", {}).get("phase") in _ENDED:
+            return None
+        if DAGJOB_LABEL in labels:
+            return self._task(item, notes) if spec.get("nodeName") else None
+        ours = spec.get("schedulerName") == SCHEDULER or QUEUE_LABEL in labels
+        if not ours and not spec.get("nodeName"):
+            return None
+        owners = [o for o in item["metadata"].get("ownerReferences") or () if o["kind"] == "ReplicaSet"]
+        metadata = self._aged(item) if ours else _meta(item)
+        if ours and spec.get("nodeName"):
+            metadata["annotations"][AGE_SECONDS] = f"{age_s(item, self._now_ms, notes):.3f}"
+        if ours and not owners and RUN_SECONDS not in metadata["annotations"]:
+            space, name = metadata["namespace"], metadata["name"]
+            if known := self.times.of(space, controller(item).get("name") or name):
+                metadata["annotations"][RUN_SECONDS] = known[0]
+                notes.append(f"pod {space}/{name}: run time {known[0]} s from {known[1]}")
+            else:
+                notes.append(f"pod {space}/{name}: nothing says how long it runs; add the annotation {RUN_SECONDS}")
+        told = ("nodeName", "schedulerName", "nodeSelector", "affinity", "tolerations", "overhead")
+        parts = ("containers", *(["initContainers"] if "initContainers" in spec else []))
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata | ({"ownerReferences": owners} if owners else {}),
+            "spec": {
+                **{name: spec[name] for name in told if spec.get(name)},
+                **{part: [_container(c) for c in spec[part]] for part in parts},
+            },
+        }
 
-def _pod(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
-    """A pod bound by another scheduler, or a pod of ours outside any DagJob; None for all other pods."""
-    spec, labels = item["spec"], item["metadata"].get("labels") or {}
-    if item.get("status", {}).get("phase") in _ENDED or DAGJOB_LABEL in labels:
-        return None
-    ours = spec.get("schedulerName") == SCHEDULER or QUEUE_LABEL in labels
-    if not ours and not spec.get("nodeName"):
-        return None
-    owners = [o for o in item["metadata"].get("ownerReferences") or () if o["kind"] == "ReplicaSet"]
-    if ours and not owners and RUN_SECONDS not in (item["metadata"].get("annotations") or {}):
-        name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-        notes.append(f"pod {name}: nothing says how long it runs; add the annotation {RUN_SECONDS}")
-    told = ("nodeName", "schedulerName", "nodeSelector", "affinity", "tolerations", "overhead")
-    parts = ("containers", *(["initContainers"] if "initContainers" in spec else []))
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": _meta(item) | ({"ownerReferences": owners} if owners else {}),
-        "spec": {
-            **{name: spec[name] for name in told if spec.get(name)},
-            **{part: [_container(c) for c in spec[part]] for part in parts},
-        },
-    }
+    def _task(self, item: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+        """A task of a DagJob on its node, with its age; its demand stands in the DagJob."""
+        meta, labels = item["metadata"], item["metadata"]["labels"]
+        told = {DAGJOB_LABEL: labels[DAGJOB_LABEL], STAGE_LABEL: labels[STAGE_LABEL]}
+        age = age_s(item, self._now_ms, notes)
+        return kueue.task(meta["name"], meta["namespace"], told, item["spec"]["nodeName"], age)
+
+    def _aged(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        """Metadata of a job, with its age."""
+        meta = _meta(item)
+        created = to_ms(meta.get("creationTimestamp"))
+        age = 0.0 if created is None else max(0, self._now_ms - created) / 1000
+        return meta | {"annotations": {**meta.get("annotations", {}), AGE_SECONDS: f"{age:.3f}"}}
 
 
 def _container(container: Mapping[str, Any]) -> dict[str, Any]:

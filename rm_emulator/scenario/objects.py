@@ -27,11 +27,14 @@ from schedulers.core.resources import Resources, Vector, parse_quantity
 from schedulers.objects.dagjob import DagJob, Hints, core_job
 from schedulers.objects.meta import Meta, ours
 from schedulers.objects.names import (
+    AGE_SECONDS,
+    DAGJOB_LABEL,
     QUEUE_LABEL,
     RECURRING_LABEL,
     RUN_SECONDS,
     SCHEDULER,
     SPEED_LABEL,
+    STAGE_LABEL,
     TYPE_LABEL,
     USER_LABEL,
     ZONE_LABEL,
@@ -47,6 +50,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 IGNORED: Final = frozenset(
     {"Namespace", "ConfigMap", "Secret", "ServiceAccount", "Service", "Role", "RoleBinding", "PriorityClass"}
 )
+#: Name of the ConfigMap in which the file of a snapshot keeps its notes, one a line.
+NOTES: Final = "rm-emulator-snapshot-notes"
+#: How the names of the ConfigMaps begin that hold a brain's memory, for `rm-emulator simulate`.
+MEMORY: Final = ("rm-brain-snapshot", "rm-brain-history")
 _OURS: Final = ("Scenario", "Queue", "DagJob")
 _DISTRIBUTION = re.compile(r"([a-z]+)\(\s*(?:mean\s*=\s*)?([0-9.]+)\s*,\s*(?:cov\s*=\s*)?([0-9.]+)\s*\)")
 _KINDS: Final = ("lognormal", "gamma", "exponential", "uniform", "normal")
@@ -141,6 +148,8 @@ class _Reader:
     def __init__(self, documents: list[Document], path: Path) -> None:
         self._path, self._issues = path, list[Issue]()
         self._notes: dict[str, None] = {}
+        self._running: dict[tuple[str, str], list[dict[str, Any]]] = {}  # by job and stage
+        self._arrived = 0  # jobs of a snapshot without running tasks
         self._objects = [item for document in documents for item in self._in(document)]
 
     def read(self) -> tuple[Document, list[str]]:
@@ -153,8 +162,9 @@ class _Reader:
         services = [(item, d) for item, d in self._all("Deployment", _Deployment) if self._joins(item, d)]
         specs = [*(pod.spec for _, pod in pods), *(each.spec.template.spec for _, each in services)]
         self._resources = _asked(specs, dagjobs, batch)
-        jobs = [*self._jobs(dagjobs, pods, batch), *self._services(services, pods)]
         groups = self._nodes(nodes, [pod for _, pod in pods])
+        self._find_running(pods, {group["name"] for group in groups})
+        jobs = [*self._jobs(dagjobs, pods, batch), *self._services(services, pods)]
         if not self._issues and not jobs:
             self._issues.append(Issue(str(self._path), "nothing to run: expected DagJobs, or Pods that join a queue"))
         if not self._issues and not scenarios and not groups:
@@ -203,8 +213,18 @@ class _Reader:
         if kind == "Scenario" or (not group and kind in _OURS):
             self._issues.append(item.issue((), f"apiVersion is missing (expected {API_VERSION})"))
             return False
+        if (kind, group) == ("ConfigMap", "v1") and self._is_of_snapshot(item):
+            return False
         self._notes[f"{self._path}: objects of kind {kind} say nothing about scheduling and are left out"] = None
         return False
+
+    def _is_of_snapshot(self, item: _Object) -> bool:
+        """Whether a ConfigMap is a part of a snapshot; the snapshot's notes are taken over."""
+        meta, data = item.data.get("metadata"), item.data.get("data")
+        name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
+        if name == NOTES and isinstance(data, dict):
+            self._notes.update(dict.fromkeys(str(data.get("notes", "")).splitlines()))
+        return name == NOTES or name.startswith(MEMORY)
 
     def _all(self, kind: str, type_: type[T]) -> list[tuple[_Object, T]]:
         read = []
@@ -257,6 +277,45 @@ class _Reader:
             groups.append({"name": core.id, "capacity": resources.show(left) or {"cpu": 0}, **told})
         return groups
 
+    # -- the present ----------------------------------------------------------------------------
+
+    def _find_running(self, pods: list[tuple[_Object, Pod]], nodes: set[str]) -> None:
+        """Note the pods that a snapshot saw running, by job and stage."""
+        for item, pod in pods:
+            meta, node = pod.metadata, pod.spec.nodeName
+            if AGE_SECONDS not in meta.annotations or not node or pod.is_terminal or not _joins(pod):
+                continue
+            if node not in nodes:
+                self._notes[f"{self._path}: pod {meta.key} runs on node {node}, which is not there, and waits"] = None
+                continue
+            job = meta.labels.get(DAGJOB_LABEL, meta.name)
+            key = f"{meta.namespace}/{job}", meta.labels.get(STAGE_LABEL, "pod")
+            age = self._age_ms(item, meta)
+            self._running.setdefault(key, []).append({"node": node, "elapsed": f"{age or 0}ms"})
+
+    def _age_ms(self, item: _Object, meta: Meta) -> int | None:
+        """Age of an object of a snapshot, ms; None for an object of any other file."""
+        text = meta.annotations.get(AGE_SECONDS)
+        try:
+            age = None if text is None else round(1000 * float(text))
+            if age is not None and age < 0:
+                raise ValueError(text)
+        except (ValueError, OverflowError):
+            message = f"{show_value(text)} is not an age (expected seconds from 0)"
+            self._issues.append(item.issue(("metadata", "annotations", AGE_SECONDS), message))
+            return None
+        return age
+
+    def _submit(self, item: _Object, meta: Meta, begin: int, *, runs: bool) -> str:
+        """Arrival: a snapshot's job with running tasks at 0, its others behind in their order; else by creation."""
+        if AGE_SECONDS not in meta.annotations:
+            return f"{(meta.created_ms or begin) - begin}ms"
+        self._age_ms(item, meta)
+        if runs:
+            return "0ms"
+        self._arrived += 1
+        return f"{self._arrived}ms"
+
     # -- jobs -----------------------------------------------------------------------------------
 
     def _jobs(
@@ -271,7 +330,8 @@ class _Reader:
         jobs = [job for item, d in dagjobs if (job := self._dagjob(item, d, begin)) is not None]
         for item, pod in pods:
             meta, made = pod.metadata, pod_service(pod.metadata)
-            if not _joins(pod) or pod.is_terminal or (meta.owner is not None and made is None):
+            of_job = DAGJOB_LABEL in meta.labels and AGE_SECONDS in meta.annotations
+            if not _joins(pod) or pod.is_terminal or of_job or (meta.owner is not None and made is None):
                 continue
             jobs.append(self._one(item, ("metadata",), meta, pod.spec, begin, meta.name, made))
         for item, many in batch:
@@ -316,6 +376,7 @@ class _Reader:
         except InvalidJob as error:
             self._issues.append(item.issue(("spec", "stages"), str(error)))
             return None
+        running = {stage.name: self._running.get((job.key, stage.name), []) for stage in job.spec.stages}
         done = {stage.name: stage.succeeded for stage in job.status.stages}
         over = {stage.name for stage in job.spec.stages if done.get(stage.name, 0) >= stage.tasks}
         stages = []
@@ -332,16 +393,18 @@ class _Reader:
             }
             if stage.gang:
                 entry["gang"] = True
+            if running[stage.name] and not entry["parents"]:
+                entry["running"] = running[stage.name][: entry["tasks"]]
             if stage.hint_ms is not None:
                 entry["hint"] = f"{stage.hint_ms}ms"
             stages.append(entry)
         return {
             "name": core.name,
-            **_due(core, job.metadata.created_ms),
+            **_due(core, job.metadata.created_ms, self._age_ms(item, job.metadata) or 0),
             "id": job.key,
             "user": core.user,
             "queue": core.queue,
-            "submit": f"{(job.metadata.created_ms or begin) - begin}ms",
+            "submit": self._submit(item, job.metadata, begin, runs=any("running" in stage for stage in stages)),
             **({} if core.wishes is None else {"wishes": _written(core.wishes)}),
             "stages": stages,
         }
@@ -359,13 +422,15 @@ class _Reader:
         """A pod with our label, as a job of a single task. made: the pod's service, if any."""
         wanted = demand(spec, self._resources)
         timed = {} if made is not None else {"duration": self._run_time(item, at)}
+        running = self._running.get((meta.key, "pod"), []) if item.kind == "Pod" and made is None else []
+        timed |= {"running": running} if running else {}
         return {
             **({} if made is None else {"service": _written(made)}),
             "name": meta.labels.get(RECURRING_LABEL) or meta.name,
             "id": f"{meta.namespace}/{name}" if meta.namespace else name,
             "user": meta.labels.get(USER_LABEL, ""),
             "queue": meta.labels.get(QUEUE_LABEL, "default"),
-            "submit": f"{(meta.created_ms or begin) - begin}ms",
+            "submit": self._submit(item, meta, begin, runs=bool(running)),
             "stages": [{"name": "pod", **self._task(wanted, places(spec)), **timed}],
         }
 
@@ -426,11 +491,11 @@ class _Reader:
         return data
 
 
-def _due(job: Job, created_ms: int | None) -> dict[str, Any]:
-    """Deadline of a job from its arrival on; a deadline before the arrival is missed at once."""
+def _due(job: Job, created_ms: int | None, age_ms: int) -> dict[str, Any]:
+    """Deadline of a job from its arrival on, at such an age; a deadline before the arrival is missed at once."""
     if job.deadline is None or created_ms is None:
         return {}
-    return {"deadline": f"{max(1, job.deadline - created_ms)}ms"}
+    return {"deadline": f"{max(1, job.deadline - created_ms - age_ms)}ms"}
 
 
 def _parent(name: str, hints: Hints | None) -> str | dict[str, Any]:

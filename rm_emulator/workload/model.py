@@ -75,6 +75,15 @@ def mean_ms(times: RunTimes) -> float | None:
             return None
 
 
+class RunningTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A task that runs when its job arrives, at time 0; elapsed_ms: how long already, on the clock of the wall."""
+
+    stage: int
+    task: int
+    node: str
+    elapsed_ms: int = 0
+
+
 class WorkloadJob(Written, frozen=True, kw_only=True):
     """A job to come: the part visible to the scheduler, the time of arrival, and the hidden part."""
 
@@ -90,6 +99,9 @@ class WorkloadJob(Written, frozen=True, kw_only=True):
     """True use of a task of each stage, in the order of the demands; () for use equal to the asks."""
     apart: float = 1.0
     """Factor on the run times of a gang spread over several racks."""
+
+    running: tuple[RunningTask, ...] = ()
+    """Tasks that run already when the job arrives, for a run that begins with a present."""
 
     def uses(self, stage: int) -> Vector:
         """True use of a task of the stage."""

@@ -39,6 +39,8 @@ ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 #: Annotation of a pod template: the true run time in seconds, for engine and fake kubelets only.
 RUN_SECONDS: Final = f"{GROUP}/run-seconds"
+#: Annotation in the file of a snapshot: seconds since a job was made, or since a pod's containers started, as of then.
+AGE_SECONDS: Final = f"{GROUP}/age-seconds"
 #: Annotations of the pods of a Deployment: within so many seconds of its creation each should run, and whether one may
 #: be stopped so that others get what is theirs ("false").
 START_WITHIN: Final = f"{GROUP}/start-within-seconds"

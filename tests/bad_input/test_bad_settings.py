@@ -188,7 +188,7 @@ COMMANDS: Final = {
     "compare": "Missing argument",
     "case /dev/null": "/dev/null",
     "bench engine/nosuch": "no benchmark or group 'engine/nosuch'",
-    "snapshot": "Missing option '--kubeconfig'",
+    "snapshot": "expected either --kubeconfig or --from-files",
     "snapshot --kubeconfig nowhere --kubectl nosuch": "no program 'nosuch'",
     "nosuch": "No such command 'nosuch'",
     "--nosuch": "No such option: --nosuch",

@@ -52,6 +52,7 @@ WORKLOADS = {
       - name: a
         demand: {cpu: 1}
         parents: [{stage: b}]
+        running: [{node: n}]
         duration: {by_node: {n: 1s}}
         places: {terms: [[{key: a, operator: Exists}]], tolerations: [{}]}
     history: [{name: a, ago: 1d, stages: [{tasks: 1, duration: 1s}]}]

@@ -202,6 +202,15 @@ Parent = Annotated[
 ]
 
 
+class InlineRunning(Block):
+    """A task that runs when the scenario begins."""
+
+    node: Annotated[str, Field(min_length=1)]
+    """The node of the task, e.g. `n1`."""
+    elapsed: Duration = 0
+    """How long already, of its run time, e.g. `40s`."""
+
+
 _StageKeys: Any = block(Stage, "master")
 
 
@@ -220,6 +229,8 @@ class InlineStage(_StageKeys):  # type: ignore[misc]
     """
     hosts: list[str] | list[list[str]] = []
     """Nodes with the input of all tasks, or a list of nodes per task, e.g. `[n1, n2]`."""
+    running: list[InlineRunning] = []
+    """The stage's first tasks where they run already, of a job that arrives at 0, e.g. `[{node: n1, elapsed: 40s}]`."""
 
 
 _JobKeys: Any = block(Job, "id", "stages")
