@@ -4,6 +4,7 @@ Two grids: cells of about a second each (`--cells`), and cells of hundredths of 
 cell. Of each grid there are runs, each of which goes on where an earlier call left it:
 
 one     `--jobs 1`, with which the others are compared
+local   `--jobs` as many as workers: the part of the overhead that is the cores', which slow each other down
 killed  on workers: at a quarter of the cells a worker is killed, at half the scheduler, at three quarters the client;
         left out for tiny cells
 apart   on workers, and nobody is killed: the overhead of the cluster
@@ -39,6 +40,8 @@ POLICIES: Final = ({"kind": "fifo"}, {"kind": "fair"}, {"kind": "drf"}, {"kind":
 CELLS: Final = 400
 TINY: Final = 10_000
 _LOOK_S: Final = 0.1
+#: Runs without a cluster.
+_LOCAL: Final = ("one", "local")
 
 
 def scenario(cells: int, jobs: int) -> dict[str, Any]:
@@ -106,8 +109,8 @@ class Demo:
 
     def _measured(self, name: str) -> float:
         """Run to the end; returns the peak memory of the client in MiB."""
-        if name == "one":
-            return self._wait(self._client(name, "--jobs", "1"))
+        if name in _LOCAL:
+            return self._wait(self._client(name, "--jobs", "1" if name == "one" else str(self._workers)))
         with DaskCluster(self._out / f"{name}-cluster", self._workers) as cluster:
             client = self._client(name, "--engine", cluster.engine)
             if name == "killed":
@@ -209,7 +212,7 @@ def row(demo: Demo, name: str, found: Measured, one: Measured) -> tuple[str, ...
         f"{1000 * more / found.cells:+.1f} ms",
         *ends,
         summary,
-        str(demo.placed(name)),
+        "" if name in _LOCAL else str(demo.placed(name)),
     )
 
 
@@ -239,8 +242,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _adopt()
     done = list[tuple[Demo, str, dict[str, Measured]]]()
     for cells, jobs, names in (
-        (asked.cells, asked.jobs_per_cell, ("one", "killed", "apart")),
-        (asked.tiny, 1, ("one", "apart")),
+        (asked.cells, asked.jobs_per_cell, ("one", "local", "killed", "apart")),
+        (asked.tiny, 1, ("one", "local", "apart")),
     ):
         if cells:
             demo = Demo(asked.out.absolute() / f"{cells}x{jobs}-{asked.workers}", cells, jobs, asked.workers)

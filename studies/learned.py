@@ -32,7 +32,13 @@ LEARNED: Final = ("decima", "distilled")
 _FAIR: Final = {"kind": "weighted_fair", "alpha": 0.0}
 _CAPPED: Final = {"kind": "capped_sjf"}
 _PRICED: Final = {"kind": "dispatch", "rule": "priced"}
-_RULES: Final[Mapping[str, Mapping[str, Any]]] = {"fair": _FAIR, "capped_sjf": _CAPPED, "priced": _PRICED}
+_CURVES: Final = {"kind": "curves"}
+_RULES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "fair": _FAIR,
+    "capped_sjf": _CAPPED,
+    "priced": _PRICED,
+    "curves": _CURVES,
+}
 _BATCH: Final = {"kind": "tpch", "arrivals": "batch", "draws": "released", "sizes": [2, 5, 10, 20, 50, 100]}
 _STREAM: Final = {"kind": "tpch", "jobs": 200, "draws": "released"}
 #: What is read where it is there: Decima's release as a whole, and real DAGs.
@@ -69,6 +75,7 @@ _FITTED: Final[Mapping[str, Mapping[str, Any]]] = {
     "tuned": {**_FAIR, **_BEST_FIT, "alpha": -1.0},
     "capped_sjf": {**_CAPPED, **_BEST_FIT},
     "priced": {**_PRICED, **_BEST_FIT},
+    "curves": {**_CURVES, **_BEST_FIT},
 }
 
 
@@ -94,7 +101,13 @@ SETTINGS: Final = (
         "batch",
         100,
         {**_BATCH, "jobs": 20},
-        {"capped_sjf": _CAPPED, "fair": _FAIR, "tuned": {**_FAIR, "alpha": -1.1}, "priced": _PRICED},
+        {
+            "capped_sjf": _CAPPED,
+            "fair": _FAIR,
+            "tuned": {**_FAIR, "alpha": -1.1},
+            "priced": _PRICED,
+            "curves": _CURVES,
+        },
     ),
     Setting(
         "stream",
@@ -105,6 +118,7 @@ SETTINGS: Final = (
             "capped_sjf": {**_CAPPED, "containers": 10.0},
             "tuned": {**_FAIR, "alpha": -0.4},
             "priced": _PRICED,
+            "curves": _CURVES,
         },
         fewer={"capped_sjf": 10, "tuned": 10, "spark_sched_sim": 10},
     ),

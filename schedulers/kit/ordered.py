@@ -69,6 +69,10 @@ class Order:
         if old is not None:
             self._cut(old, job)
 
+    def behind(self, job: str) -> int:
+        """Number of jobs after a job in the order."""
+        return len(self.entries) - 1 - bisect_left(self.entries, (self._keys[job], job))
+
     def _cut(self, key: Key, job: str) -> None:
         del self.entries[bisect_left(self.entries, (key, job))]
 

@@ -1,4 +1,4 @@
-"""bfs, cp, random, sjf_cp, weighted_fair, capped_sjf: who goes first among the stages and jobs of small DAGs."""
+"""bfs, cp, random, sjf_cp, weighted_fair, capped_sjf, curves: who goes first among the stages and jobs of small DAGs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from schedulers.core.events import ContainerEnded, ContainerStarted, Estimated, 
 from schedulers.core.model import Job, Node
 from schedulers.core.scheduler import Scheduler
 from schedulers.kit.paths import depths, to_output
+from schedulers.policies.curves import spans
 
 ORACLE = {"kind": "oracle"}
 
@@ -207,6 +208,53 @@ def test_the_number_is_never_below_one() -> None:
     assert jobs_of(made.handle(Tick(1))) == ["tiny", "small"]
 
 
+# -- curves ---------------------------------------------------------------------------------------
+
+
+def starts(policy: dict[str, object], nodes: int, **jobs: tuple[int, int]) -> list[str]:
+    """Jobs in the order of their starts in a cycle, where each job has so many tasks of so many ms."""
+    made = scheduler(policy, node("n", nodes), offers="cycle", predictor=ORACLE)
+    for name, (tasks, ms) in jobs.items():
+        submit(made, job(name, stage(tasks)), ms)
+    return jobs_of(made.handle(Tick(1)))
+
+
+def test_curves_serves_the_shortest_job_first() -> None:
+    order = starts({"kind": "curves"}, 12, long=(4, 60_000), short=(4, 6_000), middle=(4, 20_000))
+    assert list(dict.fromkeys(order)) == ["short", "middle", "long"]
+
+
+def test_curves_gives_the_only_job_all_executors() -> None:
+    assert starts({"kind": "curves"}, 50, a=(100, 60_000)) == ["a"] * 50
+
+
+def test_the_more_jobs_are_behind_a_job_the_narrower_it_is_under_curves() -> None:
+    def width(others: int) -> int:
+        jobs = {f"later{n}": (100, 3_000 + n) for n in range(others)}
+        order = starts({"kind": "curves"}, 50, first=(100, 2_000), **jobs)
+        return order.index("later0")
+
+    assert width(1) > width(5) > width(19)
+
+
+def test_widths_of_curves_beyond_the_measured_ones_grow_by_half() -> None:
+    widths = [n for n, _ in spans(5000.0, 20.0, 4, 500, 200)]
+    assert widths == [1, 2, 3, 4, 5, 9, 19, 39, 49, 73, 109, 163]
+
+
+@pytest.mark.parametrize("work", [500.0, 1000.0, 20_000.0])
+def test_a_wider_job_alone_ends_sooner_by_the_curve(work: float) -> None:
+    times = [t for _, t in spans(work, 20.0, 4, round(work), 50)]
+    assert times == sorted(times, reverse=True)
+
+
+def test_jobs_without_an_estimate_come_last_under_curves() -> None:
+    made = scheduler({"kind": "curves"}, node("n", 2), offers="cycle", predictor=ORACLE)
+    submit(made, job("unknown", stage(2)))
+    submit(made, job("known", stage(1)), 10**7)
+    assert jobs_of(made.handle(Tick(1))) == ["known", "unknown"]
+
+
 # -- executors are held for what comes next -------------------------------------------------------
 
 
@@ -232,7 +280,7 @@ def task_ended(made: Scheduler, at: int, container: int) -> list[object]:
 
 @pytest.mark.parametrize(
     "policy",
-    [{"kind": "fifo"}, {"kind": "sjf_cp"}, {"kind": "capped_sjf"}, {"kind": "weighted_fair", "alpha": -5}],
+    [{"kind": "fifo"}, {"kind": "sjf_cp"}, {"kind": "capped_sjf"}, {"kind": "curves"}, {"kind": "weighted_fair", "alpha": -5}],
     ids=str,
 )
 def test_an_idle_executor_waits_for_the_next_stage_of_its_job(policy: dict[str, object]) -> None:

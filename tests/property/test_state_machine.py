@@ -71,6 +71,7 @@ POLICIES = (
     "sjf_cp",
     "weighted_fair",
     "capped_sjf",
+    "curves",
     "dispatch",
 )
 LIMITS = (None, None, 0.5, 0.2, (2000, -1), (-1, 1500), (1000, 1024), 0.0)

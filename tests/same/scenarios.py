@@ -13,9 +13,9 @@ _PREDICTED: Final = {
     "point_estimate": ("sjf", {}),
     "posterior": ("gs", {}),
 }
-_TRUTH: Final = ("sjf", "srpt", "gs", "tetris", "graphene", "cp", "sjf_cp", "weighted_fair", "capped_sjf")
+_TRUTH: Final = ("sjf", "srpt", "gs", "tetris", "graphene", "cp", "sjf_cp", "weighted_fair", "capped_sjf", "curves")
 _PLAIN: Final = ("fifo", "fair", "delay", "drf", "hdrf", "capacity", "fair_yarn", "las", "bfs", "random", "bounded")
-_ON_EXECUTORS: Final = ("fifo", "fair", "sjf_cp", "weighted_fair", "capped_sjf", "srpt")
+_ON_EXECUTORS: Final = ("fifo", "fair", "sjf_cp", "weighted_fair", "capped_sjf", "curves", "srpt")
 
 
 def _policies(*names: str) -> list[dict[str, Any]]:
