@@ -226,7 +226,7 @@ def check(
     from rm_emulator.scenario import without_effect
     from rm_emulator.scenario.workload import launch_warnings, offered
 
-    loaded, built = _checked(scenario, seeds, set_)
+    loaded, built = _checked(scenario, seeds, set_, notes=not quiet)
     spec = loaded.scenario.spec
     nodes = sum(group.count for group in spec.cluster.nodes)
     runs = f"{len(spec.policies)} policies x {len(spec.seeds)} seeds"

@@ -18,6 +18,8 @@ from schedulers.core import keyed
 
 #: Longest duration of a scenario, ms: sums of longer run times would not be exact.
 LONGEST_MS = 10**15
+#: So often is the run time of a running task drawn, until a draw is longer than the task has run so far.
+_REDRAWN = 200
 WavesOf = Callable[[Waves, Executors], StageWaves]
 
 
@@ -44,9 +46,17 @@ class ListedTimes:
         self.mean_ms = sum(first) / len(first)
 
     def shorten(self, index: int, by: int) -> None:
-        """Take `by` ms off the first attempt of a task, which is 1 ms at least."""
+        """Take `by` ms, for which a task has run, off its first attempt; at least 1 ms is left.
+
+        A drawn run time that is not longer than `by` is drawn again, since the task has lasted longer than that.
+        """
+        ms = self.first[index]
+        for attempt in range(1, _REDRAWN if self._later_attempt is not None else 1):
+            if ms > by:
+                break
+            ms = self.ms(index, 1, "fresh", attempt)
         first = list(self.first)
-        first[index] = max(1, first[index] - by)
+        first[index] = max(1, ms - by)
         self.first = first
 
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:

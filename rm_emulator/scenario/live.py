@@ -20,7 +20,7 @@ import yaml
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario import kueue
 from rm_emulator.scenario.document import read_documents
-from rm_emulator.scenario.objects import MEMORY, NOTES
+from rm_emulator.scenario.objects import LIVE, MEMORY, NOTES
 from rm_emulator.scenario.observed import RunTimes, age_s, controller
 from rm_emulator.scenario.schema import API_VERSION
 from schedulers.core.resources import Resources
@@ -197,7 +197,7 @@ def _scenario(configmaps: Iterable[dict[str, Any]], notes: list[str]) -> list[di
             continue
         notes.append(f"policy {policy.get('kind')} is the cluster's own policy")
         spec = {"cluster": {"profile": "kubernetes", **reserve}, "policies": [policy]}
-        return [{"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "live"}, "spec": spec}]
+        return [{"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": LIVE}, "spec": spec}]
     return []
 
 

@@ -52,6 +52,8 @@ IGNORED: Final = frozenset(
 )
 #: Name of the ConfigMap in which the file of a snapshot keeps its notes, one a line.
 NOTES: Final = "rm-emulator-snapshot-notes"
+#: Name of the Scenario with the cluster's own policy in the file of a snapshot; a Scenario in front takes its place.
+LIVE: Final = "live"
 #: How the names of the ConfigMaps begin that hold a brain's memory, for `rm-emulator simulate`.
 MEMORY: Final = ("rm-brain-snapshot", "rm-brain-history")
 _OURS: Final = ("Scenario", "Queue", "DagJob")
@@ -155,6 +157,9 @@ class _Reader:
     def read(self) -> tuple[Document, list[str]]:
         """See `as_scenario`."""
         scenarios = [item for item in self._objects if item.kind == "Scenario"]
+        for own in [item for item in scenarios[1:] if (item.data.get("metadata") or {}).get("name") == LIVE]:
+            scenarios.remove(own)
+            self._notes[f"{self._path}: the file begins with a Scenario, so the cluster's own policy is left out"] = None
         for extra in scenarios[1:]:
             self._issues.append(extra.issue(("kind",), "a second Scenario: one a file is accepted"))
         nodes, queues = self._all("Node", NodeObject), self._all("Queue", QueueObject)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -220,3 +222,35 @@ def test_the_policy_and_the_memory_of_a_brain_come_along(tmp_path: Path) -> None
 
 def test_the_parts_of_several_runs_have_one_stem() -> None:
     assert {stem(name) for name in ("report-29384756-x7k2p", "report-1", "report")} == {"report"}
+
+
+def test_a_scenario_in_front_of_a_snapshot_takes_the_place_of_the_clusters_own_policy(tmp_path: Path) -> None:
+    config = {"config.yaml": "policy: {kind: drf}\n"}
+    brain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rm-brain"}, "data": config}
+    own = taken(tmp_path, NODES, QUEUES, TRAINING, PODS, yaml.safe_dump(brain)).text()
+    front = {"apiVersion": "rm-emulator.io/v1alpha1", "kind": "Scenario", "metadata": {"name": "candidates"}}
+    path = tmp_path / "rehearsal.yaml"
+    path.write_text(yaml.safe_dump(front | {"spec": {"policies": [{"kind": "fair"}]}}) + "---\n" + own)
+    loaded = load(path)
+    assert [each.kind for each in loaded.scenario.spec.policies] == ["fair"]
+    assert any("the cluster's own policy is left out" in note for note in loaded.notes)
+
+
+@pytest.mark.slow
+def test_the_command_takes_files_and_its_file_is_checked_and_run(tmp_path: Path) -> None:
+    objects = tmp_path / "objects.yaml"
+    objects.write_text("---\n".join((NODES, QUEUES, TRAINING, PODS)))
+
+    def rm(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "rm_emulator", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    assert "queueingStrategy of ClusterQueues: no counterpart" in rm(
+        "snapshot", "--from-files", "objects.yaml", "--out", "live.yaml"
+    )
+    assert "queueingStrategy of ClusterQueues: no counterpart" in rm("check", "live.yaml")
+    rm("run", "live.yaml", "--quiet")
+    assert (tmp_path / "out" / "live" / "report.html").exists()
