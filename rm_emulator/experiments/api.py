@@ -135,11 +135,9 @@ class Results:
         known = dict(drawn.variants)
         if variant is not None and variant not in known:
             raise ValueError(f"chart '{chart}' has no variant '{variant}' (it has: {', '.join(known)})")
-        colours = palette.DARK if dark else palette.LIGHT
-        figure = palette.painted(known[variant] if variant is not None else drawn.variants[0][1], colours)
-        paper = {"paper_bgcolor": colours["card"], "plot_bgcolor": colours["card"], "font": {"color": colours["ink"]}}
-        layout = {"title": {"text": drawn.title}, "height": drawn.tall + 80, **paper, **figure["layout"]}
-        return graph_objects.Figure(data=figure["data"], layout=layout)
+        figure = known[variant] if variant is not None else drawn.variants[0][1]
+        figure = {**figure, "layout": {"height": drawn.tall + 80, **figure["layout"]}}
+        return graph_objects.Figure(**palette.framed(figure, drawn.title, dark=dark))
 
     def to_pandas(self, name: Literal["runs", "comparisons", "jobs", "tasks", "nodes"]) -> pd.DataFrame:
         """A frame for pandas, with columns of the same names, and so with the same units.

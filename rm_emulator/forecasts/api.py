@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import polars as pl
@@ -13,7 +13,9 @@ from rm_emulator.experiments.api import Results
 from rm_emulator.forecasts.answers import Answer, Expected
 from rm_emulator.forecasts.asked import Question, ask
 from rm_emulator.forecasts.changes import AskedChange
+from rm_emulator.forecasts.picture import delays, ends
 from rm_emulator.issues import InvalidInput, Issue, show_value
+from rm_emulator.results import palette
 from rm_emulator.scenario.durations import parse_duration
 
 _TIMES: Final = ("p10_s", "p50_s", "p90_s")
@@ -77,11 +79,24 @@ class Forecast(msgspec.Struct, frozen=True):
         record = self.answer.record
         return None if record is None else record.held / record.answers
 
+    def plot(self, picture: Literal["ends", "delays"] = "ends", *, dark: bool = False) -> Any:
+        """A plotly figure, which a notebook shows: the fan of ends by job, or who ends later and who sooner.
+
+        Raises ValueError for any other picture.
+        """
+        from plotly import graph_objects
+
+        if picture not in _PICTURES:
+            raise ValueError(f"no picture '{picture}' (there are: {', '.join(_PICTURES)})")
+        title, figure = _PICTURES[picture](self.answer)
+        return graph_objects.Figure(**palette.framed(figure, title, dark=dark))
+
     def _repr_html_(self) -> str:
         """The jobs as a table, for notebooks."""
         return str(self.jobs._repr_html_())
 
 
+_PICTURES: Final = {"ends": ends, "delays": delays}
 _JOBS: Final[dict[str, Any]] = {
     **{"job": pl.String, "queue": pl.String, "user": pl.String, "asked": pl.Boolean},
     **{"tasks": pl.Int64, "ended": pl.Int64, "running": pl.Int64},

@@ -69,3 +69,11 @@ def painted(value: Any, colours: Mapping[str, str]) -> Any:
         case list() | tuple():
             return [painted(each, colours) for each in value]
     return value
+
+
+def framed(figure: Mapping[str, Any], title: str, *, dark: bool) -> dict[str, Any]:
+    """Data and layout of a chart for a notebook: painted, with a title."""
+    colours = DARK if dark else LIGHT
+    made = painted(dict(figure), colours)
+    paper = {"paper_bgcolor": colours["card"], "plot_bgcolor": colours["card"], "font": {"color": colours["ink"]}}
+    return {"data": made["data"], "layout": {"title": {"text": title}, **paper, **made["layout"]}}

@@ -159,7 +159,9 @@ class _Reader:
         scenarios = [item for item in self._objects if item.kind == "Scenario"]
         for own in [item for item in scenarios[1:] if (item.data.get("metadata") or {}).get("name") == LIVE]:
             scenarios.remove(own)
-            self._notes[f"{self._path}: the file begins with a Scenario, so the cluster's own policy is left out"] = None
+            self._notes[f"{self._path}: the file begins with a Scenario, so the cluster's own policy is left out"] = (
+                None
+            )
         for extra in scenarios[1:]:
             self._issues.append(extra.issue(("kind",), "a second Scenario: one a file is accepted"))
         nodes, queues = self._all("Node", NodeObject), self._all("Queue", QueueObject)

@@ -15,8 +15,8 @@ from schedulers.kit.ordered import Key
 from schedulers.kit.partition import Partitioned, executors_of, to_start
 from schedulers.kit.paths import critical_first, depths, longest_path
 
-#: By number of executors n: c0 to c3 of ln T(n) = c0 + c1 ln(0.8 W / n + P + 0.5 D) + c2 ln W + c3 ln K, for a job alone
-#: with W s of work, a longest path of P s and D stages, and K tasks. Fitted on the 132 TPC-H profiles of Decima's
+#: By number of executors n: c0 to c3 of ln T(n) = c0 + c1 ln(0.8 W / n + P + 0.5 D) + c2 ln W + c3 ln K, for a job
+#: alone with W s of work, a longest path of P s and D stages, and K tasks. Fitted on the 132 TPC-H profiles of Decima's
 #: release, each played alone at each n; with a query left out the error of ln T is 8-9 % for n >= 5, 11-14 % below.
 FIT: Final = (
     (1, -1.541, -0.305, 1.697, -0.234),
@@ -57,8 +57,8 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
 
     T(n) is the time that the job would take alone on n executors, by a formula of its estimated work, longest path,
     stages and tasks. A job with b jobs behind it is served up to the n of 1, 2, 3, 4, 5, 9, 19, 39, 49 with the least
-    T(n) (1 + 4 exp(-1.2 (y - 1/2)) b^0.81 n / N), where y is the part of its tasks that has not started and N the number
-    of executors in the cluster. On more than 49 executors further widths grow by half.
+    T(n) (1 + 4 exp(-1.2 (y - 1/2)) b^0.81 n / N), where y is the part of its tasks that has not started and N the
+    number of executors in the cluster. On more than 49 executors further widths grow by half.
 
     The formula is a fit to Spark's TPC-H jobs with executors that outlive tasks, as decima-sim draws them; the widths
     just below 10, 20, 40 and 50 are cheap in decima-sim alone, whose interpolation between measured levels is inverted
@@ -141,7 +141,7 @@ def spans(work: float, path: float, depth: int, tasks: int, executors: int) -> I
 
 
 def _widths(executors: int) -> Iterable[tuple[int, float, float, float, float]]:
-    """The rows of FIT up to a number of executors; beyond the last row its coefficients, for widths that grow by half."""
+    """Rows of FIT up to a number of executors; beyond, the last row's coefficients for widths that grow by half."""
     yield from (row for row in FIT if row[0] <= executors)
     n, *coefficients = FIT[-1]
     while (n := n * 3 // 2) < executors:

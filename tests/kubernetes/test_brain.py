@@ -501,7 +501,19 @@ def test_limits_that_cannot_be_read_change_nothing() -> None:
 
 FOLLOWS = ["drf", "hdrf", "capacity", "fair_yarn"]
 #: Policies that pack, plan, or look at the DAG. They know no weights.
-PACKS = ["tetris", "graphene", "bounded", "jockey", "bfs", "cp", "random", "sjf_cp", "weighted_fair", "capped_sjf", "curves"]
+PACKS = [
+    "tetris",
+    "graphene",
+    "bounded",
+    "jockey",
+    "bfs",
+    "cp",
+    "random",
+    "sjf_cp",
+    "weighted_fair",
+    "capped_sjf",
+    "curves",
+]
 #: Policies that plan leases, once a cycle.
 LEASES = ["tetrisched", "alsched"]
 

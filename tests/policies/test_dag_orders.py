@@ -1,4 +1,4 @@
-"""bfs, cp, random, sjf_cp, weighted_fair, capped_sjf, curves: who goes first among the stages and jobs of small DAGs."""
+"""bfs, cp, random, sjf_cp, weighted_fair, capped_sjf, curves: who is first among stages and jobs of small DAGs."""
 
 from __future__ import annotations
 
@@ -280,7 +280,13 @@ def task_ended(made: Scheduler, at: int, container: int) -> list[object]:
 
 @pytest.mark.parametrize(
     "policy",
-    [{"kind": "fifo"}, {"kind": "sjf_cp"}, {"kind": "capped_sjf"}, {"kind": "curves"}, {"kind": "weighted_fair", "alpha": -5}],
+    [
+        {"kind": "fifo"},
+        {"kind": "sjf_cp"},
+        {"kind": "capped_sjf"},
+        {"kind": "curves"},
+        {"kind": "weighted_fair", "alpha": -5},
+    ],
     ids=str,
 )
 def test_an_idle_executor_waits_for_the_next_stage_of_its_job(policy: dict[str, object]) -> None:

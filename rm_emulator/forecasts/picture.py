@@ -1,0 +1,126 @@
+"""The answer of `simulate` as pictures: a fan of ends by job, and who ends later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rm_emulator.forecasts.answers import Answer, Delay, Expected
+from rm_emulator.results.chart import Figure
+from rm_emulator.results.drawing import duration, line, rows_of, time_unit
+
+#: Jobs of a picture, at most.
+ROWS: Final = 40
+#: Pixels of a row, and of title and axis.
+ROW, EDGE = 22, 180
+
+
+def ends(answer: Answer) -> tuple[str, Figure]:
+    """Title and figure: of each job a bar from the start to the end at 10 %, lighter to 90 %, a point at the median.
+
+    Jobs asked about come first, then live jobs by the median of their end. A bar without an end goes to the edge.
+    """
+    live = [job for job in answer.jobs if job.known and job.finish.p50_ms is not None]
+    live.sort(key=lambda job: job.finish.p50_ms or 0)
+    asked = [job for job in answer.asked if job.known and job.finish.p50_ms is not None]
+    rows: list[tuple[str, Expected | None, Expected, str]] = [
+        *((job.job, job.start, job.finish, "$s1") for job in asked),
+        *((job.job, job.start, job.finish, "$s0") for job in live),
+    ]
+    shown = rows[:ROWS]
+    last = max((end.p90_ms or end.p50_ms or 0 for _, _, end, _ in shown), default=answer.at_ms)
+    divisor, unit = time_unit(last)
+    left = f", {len(rows) - ROWS} more left out" if len(rows) > ROWS else ""
+    parts = [
+        ("waits", 0.15, [(answer.at_ms, _median(start, answer.at_ms)) for _, start, _, _ in shown]),
+        ("runs", 1.0, [(_median(start, answer.at_ms), end.p10_ms or last) for _, start, end, _ in shown]),
+        ("10 to 90 %", 0.45, [(end.p10_ms or last, end.p90_ms or last) for _, _, end, _ in shown]),
+    ]
+    colours = [colour for _, _, _, colour in shown]
+    data: list[Figure] = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": list(range(len(shown))),
+            "base": [low / divisor for low, _ in bars],
+            "x": [max(0, high - low) / divisor for low, high in bars],
+            "marker": {"color": colours, "opacity": opacity, "line": {"width": 0}},
+            "hovertemplate": "%{text}<extra></extra>",
+            "text": [_words(job, start, end) for job, start, end, _ in shown],
+            "textposition": "none",
+        }
+        for name, opacity, bars in parts
+    ]
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "median of the end",
+            "x": [(end.p50_ms or last) / divisor for _, _, end, _ in shown],
+            "y": list(range(len(shown))),
+            "marker": {"color": "$ink", "symbol": "line-ns-open", "size": 12},
+            "hoverinfo": "skip",
+        }
+    )
+    return f"When jobs will end: 10, 50 and 90 % of {answer.draws} draws{left}", {
+        "data": data,
+        "layout": {
+            "barmode": "overlay",
+            "showlegend": False,
+            "height": EDGE + ROW * max(3, len(shown)),
+            "xaxis": {
+                "title": {"text": f"time ({unit})"},
+                "range": [answer.at_ms / divisor, 1.02 * last / divisor],
+                "gridcolor": "$grid",
+            },
+            "yaxis": rows_of([job for job, _, _, _ in shown]),
+        },
+    }
+
+
+def delays(answer: Answer) -> tuple[str, Figure]:
+    """Title and figure: by how much later each job ends because of a job or a change; below 0: sooner."""
+    because = [(f"because of {new.job}", each) for new in answer.asked for each in new.delays]
+    because += [(answer.compared.change, each) for each in answer.compared.jobs] if answer.compared else []
+    because.sort(key=lambda each: -abs(each[1].p50_ms))
+    shown: Sequence[tuple[str, Delay]] = sorted(because[:ROWS], key=lambda each: -each[1].p50_ms)
+    divisor, unit = time_unit(max((max(abs(d.p10_ms), abs(d.p90_ms)) for _, d in shown), default=0))
+    left = f", {len(because) - ROWS} smaller ones left out" if len(because) > ROWS else ""
+    bars: Figure = {
+        "type": "bar",
+        "orientation": "h",
+        "y": list(range(len(shown))),
+        "x": [each.p50_ms / divisor for _, each in shown],
+        "marker": {"color": ["$bad" if each.p50_ms > 0 else "$good" for _, each in shown]},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [(each.p90_ms - each.p50_ms) / divisor for _, each in shown],
+            "arrayminus": [(each.p50_ms - each.p10_ms) / divisor for _, each in shown],
+            "color": "$soft",
+            "thickness": 1.2,
+        },
+        "text": [f"{why}: {duration(abs(each.p50_ms))}" for why, each in shown],
+        "textposition": "none",
+        "hovertemplate": "%{y}: %{text}<extra></extra>",
+    }
+    return f"Who ends later, and who sooner: median, 10 to 90 %{left}", {
+        "data": [bars],
+        "layout": {
+            "height": EDGE + ROW * max(3, len(shown)),
+            "xaxis": {"title": {"text": f"later by ({unit})"}, "gridcolor": "$grid"},
+            "yaxis": rows_of([each.job for _, each in shown]),
+            "shapes": [line(x0=0, x1=0, y0=0, y1=1, yref="paper")],
+        },
+    }
+
+
+def _median(start: Expected | None, at_ms: int) -> int:
+    return at_ms if start is None or start.p50_ms is None else start.p50_ms
+
+
+def _words(job: str, start: Expected | None, end: Expected) -> str:
+    low, middle, high = ("never" if ms is None else duration(ms) for ms in (end.p10_ms, end.p50_ms, end.p90_ms))
+    begins = "" if start is None or start.p50_ms is None else f" starts at {duration(start.p50_ms)},"
+    return f"{job}{begins} ends at {middle} (10 %: {low}, 90 %: {high})"
