@@ -539,15 +539,18 @@ def replay(
     target: Annotated[Path, typer.Argument(metavar="EVENTS.jsonl", help="An event log, or a run directory.")],
     label: Label = None,
     seed: Seed = None,
+    policy: options.ReplayPolicy = None,
     plugin: Plugin = None,
 ) -> None:
     """Replay an event log: are the decisions the same?"""
+    from rm_emulator.experiments import first_difference
     from rm_emulator.results import replay as replaying
 
     logs = replaying.event_logs(target, label, seed)
     if not plugin:
         replaying.load_plugins_of(logs[0])
-    raise typer.Exit(max(replaying.main(log) for log in logs))
+    told = replaying.main if policy is None else lambda log: first_difference.main(log, policy)
+    raise typer.Exit(max(map(told, logs)))
 
 
 @app.command()

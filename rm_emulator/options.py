@@ -92,6 +92,10 @@ OtherPolicy = Annotated[
     str | None,
     typer.Option("--policy", metavar="KIND|YAML", help="Compare with this policy from the moment on."),
 ]
+ReplayPolicy = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="KIND|YAML", help="Name the first decision that this policy makes otherwise."),
+]
 Drain = Annotated[
     list[str] | None,
     typer.Option("--drain", metavar="NODE", help="Compare with this node taking nothing new from the moment on."),
