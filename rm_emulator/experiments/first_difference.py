@@ -15,7 +15,7 @@ from rm_emulator.results.replay import log_lines, reading
 from rm_emulator.scenario.document import parse_value
 from schedulers.core.decisions import Decision, Hold
 from schedulers.core.errors import InvalidParameters, InvalidTransition, SchedulerError, UnknownName
-from schedulers.core.events import Event
+from schedulers.core.events import AnyEvent, Event
 from schedulers.core.log import Header, Ignored, Line, SchedulerConfig, parse
 from schedulers.core.scheduler import Scheduler
 
@@ -51,7 +51,9 @@ def main(path: Path, policy: str) -> int:
     return 1
 
 
-def first_difference(entries: Iterable[tuple[int, Event, list[Decision]]], scheduler: Scheduler) -> Difference | None:
+def first_difference(
+    entries: Iterable[tuple[int, AnyEvent, list[Decision]]], scheduler: Scheduler
+) -> Difference | None:
     """Tell facts to a scheduler without a past until its decisions differ from those logged; None where none differs.
 
     entries: line, fact and logged decisions. Reasons to wait (`Hold`) are worded by each policy, and do not count.
@@ -72,7 +74,7 @@ def _counted(decisions: Iterable[Decision]) -> list[Decision]:
     return [each for each in decisions if not isinstance(each, Hold)]
 
 
-def _read(path: Path) -> tuple[SchedulerConfig, Iterator[tuple[int, Event, list[Decision]]]]:
+def _read(path: Path) -> tuple[SchedulerConfig, Iterator[tuple[int, AnyEvent, list[Decision]]]]:
     """The header's configuration, and the entries behind it. Raises InvalidInput."""
     lines = _parsed(path)
     header = next(lines, None)
@@ -93,12 +95,15 @@ def _parsed(path: Path) -> Iterator[Line]:
         raise InvalidInput([Issue(str(path), str(error))]) from None
 
 
-def _entries(lines: Iterator[Line]) -> Iterator[tuple[int, Event, list[Decision]]]:
-    at, event, decisions = 0, None, list[Decision]()
+def _entries(lines: Iterator[Line]) -> Iterator[tuple[int, AnyEvent, list[Decision]]]:
+    at, decisions = 0, list[Decision]()
+    event: AnyEvent | None = None
     for number, line in enumerate(lines, start=2):
         if isinstance(line, Decision):
             decisions.append(line)
             continue
+        if isinstance(line, Header):
+            raise InvalidInput([Issue("", "a second header", number)])
         if event is not None:
             yield at, event, decisions
         at, event, decisions = number, line.event if isinstance(line, Ignored) else line, []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from rm_emulator.forecasts.answers import Answer, Delay, Expected
 from rm_emulator.results.chart import Figure
@@ -13,6 +13,8 @@ from rm_emulator.results.drawing import duration, line, rows_of, time_unit
 ROWS: Final = 40
 #: Pixels of a row, and of title and axis.
 ROW, EDGE = 22, 180
+#: Job, start, end, colour.
+_Row: TypeAlias = tuple[str, Expected | None, Expected, str]
 
 
 def ends(answer: Answer) -> tuple[str, Figure]:
@@ -23,7 +25,7 @@ def ends(answer: Answer) -> tuple[str, Figure]:
     live = [job for job in answer.jobs if job.known and job.finish.p50_ms is not None]
     live.sort(key=lambda job: job.finish.p50_ms or 0)
     asked = [job for job in answer.asked if job.known and job.finish.p50_ms is not None]
-    rows: list[tuple[str, Expected | None, Expected, str]] = [
+    rows: list[_Row] = [
         *((job.job, job.start, job.finish, "$s1") for job in asked),
         *((job.job, job.start, job.finish, "$s0") for job in live),
     ]
@@ -31,38 +33,7 @@ def ends(answer: Answer) -> tuple[str, Figure]:
     last = max((end.p90_ms or end.p50_ms or 0 for _, _, end, _ in shown), default=answer.at_ms)
     divisor, unit = time_unit(last)
     left = f", {len(rows) - ROWS} more left out" if len(rows) > ROWS else ""
-    parts = [
-        ("waits", 0.15, [(answer.at_ms, _median(start, answer.at_ms)) for _, start, _, _ in shown]),
-        ("runs", 1.0, [(_median(start, answer.at_ms), end.p10_ms or last) for _, start, end, _ in shown]),
-        ("10 to 90 %", 0.45, [(end.p10_ms or last, end.p90_ms or last) for _, _, end, _ in shown]),
-    ]
-    colours = [colour for _, _, _, colour in shown]
-    data: list[Figure] = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": list(range(len(shown))),
-            "base": [low / divisor for low, _ in bars],
-            "x": [max(0, high - low) / divisor for low, high in bars],
-            "marker": {"color": colours, "opacity": opacity, "line": {"width": 0}},
-            "hovertemplate": "%{text}<extra></extra>",
-            "text": [_words(job, start, end) for job, start, end, _ in shown],
-            "textposition": "none",
-        }
-        for name, opacity, bars in parts
-    ]
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "median of the end",
-            "x": [(end.p50_ms or last) / divisor for _, _, end, _ in shown],
-            "y": list(range(len(shown))),
-            "marker": {"color": "$ink", "symbol": "line-ns-open", "size": 12},
-            "hoverinfo": "skip",
-        }
-    )
+    data = [*_bars(shown, answer.at_ms, last, divisor), _medians([end for _, _, end, _ in shown], last, divisor)]
     return f"When jobs will end: 10, 50 and 90 % of {answer.draws} draws{left}", {
         "data": data,
         "layout": {
@@ -76,6 +47,42 @@ def ends(answer: Answer) -> tuple[str, Figure]:
             },
             "yaxis": rows_of([job for job, _, _, _ in shown]),
         },
+    }
+
+
+def _bars(shown: Sequence[_Row], at_ms: int, last: int, divisor: float) -> list[Figure]:
+    """Bars of waiting, of running up to the end at 10 %, and from there to the end at 90 %."""
+    parts = [
+        ("waits", 0.15, [(at_ms, _median(start, at_ms)) for _, start, _, _ in shown]),
+        ("runs", 1.0, [(_median(start, at_ms), end.p10_ms or last) for _, start, end, _ in shown]),
+        ("10 to 90 %", 0.45, [(end.p10_ms or last, end.p90_ms or last) for _, _, end, _ in shown]),
+    ]
+    return [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": list(range(len(shown))),
+            "base": [low / divisor for low, _ in bars],
+            "x": [max(0, high - low) / divisor for low, high in bars],
+            "marker": {"color": [row[3] for row in shown], "opacity": opacity, "line": {"width": 0}},
+            "hovertemplate": "%{text}<extra></extra>",
+            "text": [_words(job, start, end) for job, start, end, _ in shown],
+            "textposition": "none",
+        }
+        for name, opacity, bars in parts
+    ]
+
+
+def _medians(shown: Sequence[Expected], last: int, divisor: float) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "median of the end",
+        "x": [(end.p50_ms or last) / divisor for end in shown],
+        "y": list(range(len(shown))),
+        "marker": {"color": "$ink", "symbol": "line-ns-open", "size": 12},
+        "hoverinfo": "skip",
     }
 
 
