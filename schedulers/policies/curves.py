@@ -63,8 +63,9 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
     The formula is a fit to Spark's TPC-H jobs with executors that outlive tasks, as decima-sim draws them; the widths
     just below 10, 20, 40 and 50 are cheap in decima-sim alone, whose interpolation between measured levels is inverted
     there. For jobs unlike these (a minute of work in all) the formula promises nothing for wider jobs, so they stay
-    narrow. Room left by jobs below their number
-    goes to the others in the same order; inside a job the critical stage comes first.
+    narrow. Room left by jobs below their number goes to the others in the same order; inside a job the critical stage
+    comes first. Where containers end with their tasks, width costs nothing: the job with the least estimated work left
+    is first, without a limit.
 
     Jobs without an estimate count as 500 s of work and come last. The policy needs a predictor.
     """
@@ -89,7 +90,9 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
             task * (stage.tasks - stage.finished - stage.running / 2)
             for task, stage in zip(curve.stages, job.stages, strict=True)
         )
-        first = math.inf if job.size_ms is None else curve.spans[0][1] * left / curve.work
+        # Where containers end with their tasks nothing of the fit holds but that less work ends sooner.
+        alone = curve.spans[0][1] / curve.work if view.has_executors else 1.0
+        first = math.inf if job.size_ms is None else alone * left
         return (first, view.tie(job, self.params.tie))
 
     def arrange(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Iterable[StageState]:
@@ -97,7 +100,9 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
         return critical_first(job, stages, view, "task")
 
     def most(self, job: JobState, view: ClusterView) -> float:
-        """See Partitioned.most."""
+        """See Partitioned.most: no limit where containers end with their tasks, since width costs nothing there."""
+        if not view.has_executors:
+            return math.inf
         unstarted = to_start(job) / sum(stage.tasks for stage in job.stages)
         price = PRICE * math.exp(-FALL * (unstarted - 0.5)) * self._order.behind(job.id) ** GROWTH
         executors = executors_of(view, {stage.demand for stage in job.stages})

@@ -212,11 +212,11 @@ def test_the_number_is_never_below_one() -> None:
 
 
 def starts(policy: dict[str, object], nodes: int, **jobs: tuple[int, int]) -> list[str]:
-    """Jobs in the order of their starts in a cycle, where each job has so many tasks of so many ms."""
-    made = scheduler(policy, node("n", nodes), offers="cycle", predictor=ORACLE)
+    """Jobs in the order of their starts when executors come, where each job has so many tasks of so many ms."""
+    made = scheduler(policy, offers="event", predictor=ORACLE, executors=True)
     for name, (tasks, ms) in jobs.items():
         submit(made, job(name, stage(tasks)), ms)
-    return jobs_of(made.handle(Tick(1)))
+    return jobs_of(made.handle(NodeAdded(1, node("n", nodes))))
 
 
 def test_curves_serves_the_shortest_job_first() -> None:
@@ -235,6 +235,13 @@ def test_the_more_jobs_are_behind_a_job_the_narrower_it_is_under_curves() -> Non
         return order.index("later0")
 
     assert width(1) > width(5) > width(19)
+
+
+def test_where_containers_end_with_their_tasks_curves_has_no_widths() -> None:
+    made = scheduler({"kind": "curves"}, node("n", 50), offers="cycle", predictor=ORACLE)
+    for n in range(20):
+        submit(made, job(f"j{n}", stage(100)), 2_000 + n)
+    assert jobs_of(made.handle(Tick(1))) == ["j0"] * 50
 
 
 def test_widths_of_curves_beyond_the_measured_ones_grow_by_half() -> None:
