@@ -444,11 +444,9 @@ def fidelity(
 def snapshot(
     kubeconfig: options.Kubeconfig = None,
     from_files: options.FromFiles = None,
-    context: Annotated[
-        str | None, typer.Option("--context", help="Which of its contexts (default: the current).")
-    ] = None,
+    context: options.Context = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of printing.")] = None,
-    kubectl: Annotated[str, typer.Option("--kubectl", metavar="PROGRAM", help="The kubectl to use.")] = "kubectl",
+    kubectl: options.Kubectl = "kubectl",
     quiet: Quiet = False,
 ) -> None:
     """A live cluster's nodes, queues and jobs as a file that `run` takes."""
@@ -492,15 +490,16 @@ def explain(
 
 @app.command()
 def simulate(
-    source: Annotated[
-        str, typer.Option("--from", metavar="RUN_DIR@TIME", help="A cell of a run at a moment, such as out/demo@2h.")
-    ],
+    source: options.Source = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    kubectl: options.Kubectl = "kubectl",
     file: options.JobFile = None,
     label: Label = None,
     seed: Seed = None,
     draws: options.Draws = 50,
     arrivals: options.GoOnToArrive = None,
-    earlier: options.Earlier = 3,
+    earlier: options.Earlier = None,
     no_tries: options.NoTries = False,
     policy: options.OtherPolicy = None,
     drain: options.Drain = None,
@@ -514,15 +513,15 @@ def simulate(
 
     With --policy, --drain or --add: who gains and who loses by the change; 1 if it is worse by more than --tolerance.
     """
-    from rm_emulator.forecasts import changes, command
+    from rm_emulator.forecasts import brains, changes, command
 
     change = changes.AskedChange(policy, tuple(drain or ()), tuple(add or ()))
     try:
         code = command.main(
             source,
             command.question(file, draws, arrivals, earlier, tries=not no_tries, change=change),
-            label=label,
-            seed=seed,
+            cluster=None if kubeconfig is None else brains.LiveCluster(kubeconfig, context, kubectl),
+            of_runs={"label": label, "seed": seed, "earlier": earlier},
             plugins=plugin or (),
             tolerance_pct=tolerance,
             json=json,

@@ -76,6 +76,19 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no n
 
 # -- of `simulate` ----------------------------------------------------------------------------------
 
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="RUN_DIR@TIME|FILE",
+        help="A cell of a run at a moment, such as out/demo@2h; or a file of `snapshot`.",
+    ),
+]
+Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="The live cluster, as kubectl reaches it.")
+]
+Context = Annotated[str | None, typer.Option("--context", help="Which of its contexts (default: the current).")]
+Kubectl = Annotated[str, typer.Option("--kubectl", metavar="PROGRAM", help="The kubectl to use.")]
 JobFile = Annotated[
     Path | None, typer.Option("-f", "--file", metavar="JOB.yaml", help="Ask about this DagJob, Job or Pod.")
 ]
@@ -85,7 +98,8 @@ GoOnToArrive = Annotated[
     typer.Option("--arrivals", metavar="TIME", help="Jobs go on to arrive as in the last TIME (default: none)."),
 ]
 Earlier = Annotated[
-    int, typer.Option("--earlier", metavar="N", min=0, max=100, help="Earlier moments that judge such answers.")
+    int | None,
+    typer.Option("--earlier", metavar="N", min=0, max=100, help="Earlier moments that judge such answers (3)."),
 ]
 NoTries = Annotated[bool, typer.Option("--no-tries", help="Do not try what would let the job of -f end sooner.")]
 OtherPolicy = Annotated[
@@ -112,9 +126,6 @@ Tolerance = Annotated[
         max=1_000_000,
         help="By so much longer may the live jobs take with the change (exit 0).",
     ),
-]
-Kubeconfig = Annotated[
-    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="How kubectl reaches the cluster.")
 ]
 FromFiles = Annotated[
     list[Path] | None,

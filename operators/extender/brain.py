@@ -18,6 +18,7 @@ from operators.extender.releases import ReleaseWriter
 from operators.extender.translator import ChangeTranslator
 from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
+from schedulers.objects.memory import BrainSnapshot
 
 
 class Brain:
@@ -55,11 +56,3 @@ class Brain:
         """The core's snapshot, and the pod of each container (msgpack of `BrainSnapshot`)."""
         # Both parts in one blob: a ledger of another moment than the core's would name containers that are not there.
         return msgspec.msgpack.encode(BrainSnapshot(self.scheduler.snapshot(), self.ledger.dump()))
-
-
-class BrainSnapshot(msgspec.Struct):
-    """The content of `Brain.snapshot`."""
-
-    core: bytes
-    pods: dict[int, str]
-    """Uid of the pod by container."""

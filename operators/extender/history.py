@@ -58,6 +58,8 @@ class History:
         if keep < 1:
             raise ValueError(f"history keeps {keep} jobs (at least 1)")
         self.path, self._keep = path, keep
+        self.added = 0
+        """Jobs added by this process."""
         self._unwritten: deque[Row] = deque(maxlen=keep)
         self._db = self._open()
 
@@ -74,6 +76,7 @@ class History:
             for _ in jobs:
                 self._unwritten.pop()
             raise
+        self.added += len(jobs)
 
     def flush(self) -> None:
         """Write the jobs left over from refused writes."""

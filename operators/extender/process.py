@@ -24,11 +24,11 @@ from operators import lease, metrics
 from operators.cache.cache import Cache, Change
 from operators.client import ApiError, Client, path_of, wall_ms
 from operators.extender.app import Extender
-from operators.extender.brain import Brain, BrainSnapshot
+from operators.extender.brain import Brain
 from operators.extender.config import BrainConfig, setup_of
 from operators.extender.eventlog import EventLog
 from operators.extender.figures import QueueFigures, show_figures
-from operators.extender.history import History
+from operators.extender.history import History, HistoryUnavailable
 from operators.extender.intake import Breaks, Broken
 from operators.extender.leader_label import LeaderLabel
 from operators.extender.rehearsals import rehearse_all
@@ -48,6 +48,7 @@ from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import PastJob
 from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
+from schedulers.objects.memory import HISTORY, PAST_JOBS, BrainSnapshot
 from schedulers.objects.meta import Stored
 from schedulers.objects.pod import Pod
 
@@ -93,6 +94,7 @@ class BrainProcess:
         self.lease = Lease.of(client, election, namespace=config.namespace, identity=identity) if election else None
         self._label = LeaderLabel(client, config.namespace, os.environ.get("POD_NAME"), self._holds_lease)
         self.snapshots = Snapshots(client, namespace=config.namespace, term=self._lease_term)
+        self.stored_history = Snapshots(client, namespace=config.namespace, name=HISTORY, term=self._lease_term)
         self.history = History(Path(config.storage.dir) / "history.sqlite")
         self.watchdog = LoopWatchdog(STUCK_S)
         self._breaks = Breaks()
@@ -381,9 +383,10 @@ class BrainProcess:
 
     async def _save(self, term: Leadership) -> None:
         """Store the snapshot every few seconds while there is anything new; large snapshots less often."""
-        version, pause = -1, self.config.snapshot.every_s
+        version, pause, jobs = -1, self.config.snapshot.every_s, 0
         while True:
             await asyncio.sleep(pause)
+            jobs = await self._save_history(jobs)
             if term.brain.scheduler.state.version == version:
                 continue
             version = term.brain.scheduler.state.version
@@ -400,6 +403,21 @@ class BrainProcess:
             except ApiError as error:
                 log.warning("the snapshot is stored later", why=str(error))
                 version = -1
+
+    async def _save_history(self, before: int) -> int:
+        """Store the newest finished jobs if any job was added after the first `before`; returns the jobs added so far.
+
+        Only forecasts need these: a failure is told, and costs the term nothing.
+        """
+        added = self.history.added
+        if added == before:
+            return before
+        try:
+            await self.stored_history.store(msgspec.msgpack.encode(self.history.recent(PAST_JOBS)))
+        except (ApiError, HistoryUnavailable, OSError, Superseded) as error:
+            log.warning("the history is stored later", why=str(error))
+            return before
+        return added
 
     def _lease_term(self) -> lease.Term:
         """This process's term, so that a leader of the past cannot overwrite a later leader's snapshot."""

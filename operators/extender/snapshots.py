@@ -1,9 +1,8 @@
 """The core's snapshot as API objects, so that a new leader begins at the last leader's state.
 
-The data is compressed and cut into chunks, each a ConfigMap of its own; the index is a ConfigMap written last, with the
-chunks' names and their hash. So there is always either the old snapshot or the new. A leader unaware of its end is
-stopped by the index: the index names the writer's term, is replaced only as it was read, and a later term is not
-overwritten.
+The form is that of `schedulers.objects.memory`; the index is written last, so there is always either the old snapshot
+or the new. A leader unaware of its end is stopped by the index: the index names the writer's term, is replaced only as
+it was read, and a later term is not overwritten.
 """
 
 from __future__ import annotations
@@ -22,18 +21,13 @@ import structlog
 
 from operators.client import AlreadyExists, ApiError, Client, Conflict, NotFound
 from operators.lease import Term
-from schedulers.objects.names import GROUP, NAMESPACE
+from schedulers.objects.memory import FORMAT, LABEL, SNAPSHOT, Damaged, Index, read_index, unpack
+from schedulers.objects.names import NAMESPACE
 
 log = structlog.get_logger()
 
-#: Name of the index, and how the names of its chunks begin.
-NAME: Final = "rm-brain-snapshot"
-#: Label of all its ConfigMaps.
-LABEL: Final = f"{GROUP}/snapshot"
 #: Bytes of one chunk: a ConfigMap holds at most 1 MiB.
 CHUNK_BYTES: Final = 880 * 1024
-#: Format of the chunks' content.
-FORMAT: Final = "zlib/1"
 _LEVEL: Final = 3
 _ATTEMPTS: Final = 3
 
@@ -42,28 +36,8 @@ class Superseded(Exception):
     """A later leader has stored a snapshot, so the caller leads no more. Nothing was overwritten."""
 
 
-class Index(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of the index."""
-
-    format: str
-    generation: int
-    created: str
-    transitions: int
-    chunks: tuple[str, ...]
-    """Names of the chunks, in order."""
-    bytes: int
-    """Size of the compressed data."""
-    sha256: str
-    """Hash of the compressed data."""
-
-    @property
-    def term(self) -> Term:
-        """Term of the leader who wrote the index."""
-        return Term(self.created, self.transitions)
-
-
 class Snapshots:
-    """The only stored snapshot.
+    """The only stored snapshot, or other data of the brain under a name of its own.
 
     `term` gives the caller's present term of leadership (`Lease.term`); None for a brain without a Lease, stopped by
     nobody. Faults of the API server are raised as they come (ApiError): silence is not "no snapshot".
@@ -74,7 +48,7 @@ class Snapshots:
         client: Client,
         *,
         namespace: str = NAMESPACE,
-        name: str = NAME,
+        name: str = SNAPSHOT,
         term: Callable[[], Term] | None = None,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
@@ -111,7 +85,7 @@ class Snapshots:
                 return None
             try:
                 return await self._read(index)
-            except _Damaged as damage:
+            except Damaged as damage:
                 if index == before:
                     log.warning("the stored snapshot is not whole; it counts as absent", why=str(damage))
                     return None
@@ -147,25 +121,13 @@ class Snapshots:
         )
 
     async def _read(self, index: Index) -> bytes:
-        if index.format != FORMAT:
-            raise _Damaged(f"format '{index.format}' (known: {FORMAT})")
-        parts = []
+        chunks = {}
         for name in index.chunks:
             try:
-                chunk = await self._client.get(f"{self._collection}/{name}")
-                parts.append(base64.b64decode(chunk["binaryData"]["data"], validate=True))
+                chunks[name] = await self._client.get(f"{self._collection}/{name}")
             except NotFound:
-                raise _Damaged(f"chunk '{name}' is not there") from None
-            except (LookupError, TypeError, ValueError):
-                raise _Damaged(f"chunk '{name}' holds no data") from None
-        packed = b"".join(parts)
-        digest = hashlib.sha256(packed).hexdigest()
-        if digest != index.sha256:
-            raise _Damaged(f"SHA-256 is {digest}, the index says {index.sha256}")
-        try:
-            return await asyncio.to_thread(zlib.decompress, packed)
-        except zlib.error as error:
-            raise _Damaged(str(error)) from None
+                break  # the chunk is missed by name
+        return await asyncio.to_thread(unpack, index, chunks)
 
     async def _sweep(self, term: Term) -> None:
         """Once per writer: find chunks of earlier leaders' unfinished snapshots; a later leader's stay."""
@@ -195,14 +157,14 @@ class Snapshots:
         except NotFound:
             return None, None
         try:
-            return stored, msgspec.json.decode(stored["data"]["index"], type=Index)
-        except (LookupError, TypeError, msgspec.DecodeError) as error:
+            return stored, read_index(stored)
+        except Damaged as error:
             log.warning("the index of the stored snapshot makes no sense", why=str(error))
             return stored, None
 
     def _checked_term(self, index: Index | None) -> Term:
         """Our term. Raises Superseded for an index of a later term."""
-        theirs = index.term if index is not None else Term()
+        theirs = Term(index.created, index.transitions) if index is not None else Term()
         if self._term is None:
             return theirs
         if theirs > self._term():
@@ -230,7 +192,3 @@ class Snapshots:
     def _object(self, name: str) -> dict[str, Any]:
         meta = {"name": name, "namespace": self._namespace, "labels": {LABEL: self._name}}
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-
-
-class _Damaged(Exception):
-    """The stored snapshot is not whole; the message says how."""

@@ -141,6 +141,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     record: Record | None = None
     """None where no earlier answer can be judged yet."""
     notes: tuple[str, ...] = ()
+    wall_clock: bool = False
+    """Whether times are ms since the epoch, rather than on the clock of a run."""
 
 
 def expected(times: Iterable[int | None]) -> Expected:

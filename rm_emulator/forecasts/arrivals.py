@@ -9,7 +9,7 @@ import msgspec
 from scipy.special import ndtr
 
 from rm_emulator.forecasts.draws import KnownRunTimes
-from rm_emulator.forecasts.moment import PausedRun
+from rm_emulator.forecasts.moment import Paused
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.workload.model import Drawn, WorkloadJob
@@ -27,8 +27,8 @@ class Recent:
     of jobs stay as they were (a circular block bootstrap). Raises InvalidInput where nothing arrived.
     """
 
-    def __init__(self, run: PausedRun, moment: KnownRunTimes | None, window_ms: int) -> None:
-        self._now, self._window, self._seed = run.at_ms, window_ms, run.recorded.cell.seed
+    def __init__(self, run: Paused, moment: KnownRunTimes | None, window_ms: int) -> None:
+        self._now, self._window, self._seed = run.at_ms, window_ms, run.setting.seed
         if window_ms > run.at_ms:
             message = f"{show_duration(window_ms)} is longer than the run up to the moment"
             raise InvalidInput([Issue("--arrivals", message)])

@@ -29,8 +29,9 @@ from rm_emulator.forecasts.arrivals import Recent
 from rm_emulator.forecasts.changes import AskedChange, ReadChange, Takeover, compared, read_change, taken_over
 from rm_emulator.forecasts.draws import KnownRunTimes
 from rm_emulator.forecasts.job_file import read_jobs
-from rm_emulator.forecasts.moment import PausedRun, paused, refuse_late
+from rm_emulator.forecasts.moment import Paused, PausedRun, paused, refuse_late
 from rm_emulator.forecasts.plays import Courses, Play, plays
+from rm_emulator.forecasts.present import Present, paused_present
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.plugins import load_plugins
 from rm_emulator.scenario.durations import show_duration
@@ -107,8 +108,8 @@ def _earlier(run: PausedRun, question: Question, report: Progress) -> Iterator[t
         yield run.at_ms, [Judgement(job, end.p10_ms, end.p90_ms) for job, end in ends.items()]
 
 
-def _live(run: PausedRun) -> list[str]:
-    return [name for name, job in run.simulation.jobs.items() if not job.is_service]
+def _live(run: Paused) -> list[str]:
+    return [name for name, job in run.simulation.jobs.items() if not (job.is_service or job.state.cancelled)]
 
 
 def _record(run: PausedRun, earlier: Sequence[tuple[int, list[Judgement]]]) -> Record | None:
@@ -123,10 +124,22 @@ def _play(moment: KnownRunTimes, draw: int, watched: Sequence[str]) -> Callable[
     return lambda: Play(moment.draw(draw), (), tuple(watched))
 
 
-class _Asking:
-    """A question about a paused run."""
+def ask_present(present: Present, question: Question, *, progress: Progress | None = None) -> Answer:
+    """Answer a question to the memory of a brain, at the moment of its reading.
 
-    def __init__(self, run: PausedRun, question: Question, report: Progress) -> None:
+    Raises InvalidInput, also for a question that makes sense for runs alone; and PlayFailed.
+    """
+    if not question.change.is_none:
+        raise InvalidInput("--policy, --drain and --add change runs of the emulator, and --from names none")
+    run = paused_present(present)
+    answer = _Asking(run, replace(question, at_ms=run.at_ms), progress or (lambda _: None)).answer(None, None)
+    return replace(answer, wall_clock=True)
+
+
+class _Asking:
+    """A question about a cluster at a moment."""
+
+    def __init__(self, run: Paused, question: Question, report: Progress) -> None:
         self.run, self.question, self._report = run, question, report
         self.moment = None if run.told_truth else run.moment()
         self.live = _live(run)
@@ -141,11 +154,10 @@ class _Asking:
         unknown = self.moment.unknown if self.moment is not None else []
         asked = self._asked(new, without) if new else ()
         jobs = run.simulation.jobs
-        entry = run.recorded.cell.scenario["spec"]["policies"][0]
         notes = ["run times are true ones: the policy's predictor is told them"] if run.told_truth else []
         return Answer(
             at_ms=question.at_ms,
-            policy=entry["label"],
+            policy=run.policy,
             draws=self.draws,
             jobs=tuple(job_answer(jobs[name], without, known=name not in unknown) for name in self.live),
             asked=asked,
@@ -164,7 +176,7 @@ class _Asking:
             why = "the policy's predictor is told true run times, and nobody knows those of a new job"
             raise InvalidInput([Issue(str(question.file), f"cannot be asked about: {why}")])
         config = run.simulation.config
-        new = read_jobs(question.file, run.recorded.cell.scenario, config.resources, question.at_ms)
+        new = read_jobs(question.file, run.scenario, config.resources, question.at_ms)
         taken = {source.job.id for source in run.simulation.workload.jobs}
         if again := next((job.job.id for job in new if job.job.id in taken), None):
             raise InvalidInput([Issue(str(question.file), f"job '{again}' is in the run already (expected a new job)")])
@@ -253,7 +265,7 @@ class _Asking:
 
     def _changes(self, job: WorkloadJob) -> Iterator[tuple[str, str, WorkloadJob]]:
         """Kind and words of each change worth a try, and the job with the change."""
-        setting = self.run.recorded.setting
+        setting = self.run.setting
         own = replace(setting.built.workload, jobs=(job,))
         alone: CellSetting = replace(setting, built=replace(setting.built, workload=own))
         for change in (*smaller_asks(alone, job), *apart_gangs(alone, job)):

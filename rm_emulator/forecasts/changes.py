@@ -16,7 +16,7 @@ from rm_emulator.engine.takeover import take_over, takeover_obstacle
 from rm_emulator.experiments.deciders import scheduler_config
 from rm_emulator.experiments.resolved import at_point
 from rm_emulator.forecasts.answers import Compared, Percent, delays, expected, quantiles
-from rm_emulator.forecasts.moment import PausedRun
+from rm_emulator.forecasts.moment import Paused, PausedRun
 from rm_emulator.forecasts.plays import Courses
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_path, show_value
 from rm_emulator.scenario.check import block_issues
@@ -94,7 +94,7 @@ def read_change(run: PausedRun, change: AskedChange) -> ReadChange:
     return ReadChange(", ".join(words), Takeover(run.scheduler.config), Takeover(scheduler, drained, tuple(added)))
 
 
-def taken_over(simulation: Simulation, record: Recording, *, run: PausedRun, by: Takeover) -> Simulation:
+def taken_over(simulation: Simulation, record: Recording, *, run: Paused, by: Takeover) -> Simulation:
     """The paused run (branched, perhaps) under a new scheduler; see `take_over`."""
     scheduler = Scheduler(by.scheduler)
     told = retold(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from rich import box
@@ -14,10 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from rm_emulator.forecasts.answers import Answer, Compared, Delay, Expected, JobAnswer, NewJob, Record
-from rm_emulator.forecasts.asked import Question, ask
+from rm_emulator.forecasts.asked import Question, ask, ask_present
+from rm_emulator.forecasts.brains import LiveCluster, present_in, shown
 from rm_emulator.forecasts.changes import AskedChange
 from rm_emulator.forecasts.moment import parse_moment
 from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.plugins import load_plugins
 from rm_emulator.program import as_json, prints_apart
 from rm_emulator.results.story import clock
 from rm_emulator.scenario.durations import parse_duration
@@ -25,35 +28,40 @@ from rm_emulator.scenario.durations import parse_duration
 #: Rows of live jobs, and delayed jobs, that are printed; --json has all.
 _ROWS: Final = 30
 _NAMED: Final = 5
+#: Earlier moments of a run that judge such answers, where nothing else is asked for.
+EARLIER: Final = 3
 
 
 def question(
-    file: Path | None, draws: int, arrivals: str | None, earlier: int, *, tries: bool, change: AskedChange
+    file: Path | None, draws: int, arrivals: str | None, earlier: int | None, *, tries: bool, change: AskedChange
 ) -> Question:
     """The question of the command's options, its moment open. Raises InvalidInput."""
     try:
         window = 0 if arrivals is None else parse_duration(arrivals)
     except ValueError as error:
         raise InvalidInput([Issue(f"--arrivals {arrivals}", str(error))]) from None
-    return Question(at_ms=0, file=file, draws=draws, earlier=earlier, tries=tries, arrivals_ms=window, change=change)
+    asked = EARLIER if earlier is None else earlier
+    return Question(at_ms=0, file=file, draws=draws, earlier=asked, tries=tries, arrivals_ms=window, change=change)
 
 
 def main(
-    source: str,
+    source: str | None,
     question: Question,
     *,
-    label: str | None,
-    seed: int | None,
+    cluster: LiveCluster | None,
+    of_runs: Mapping[str, Any],
     plugins: Sequence[Path],
     tolerance_pct: float,
     json: bool,
     quiet: bool,
 ) -> int:
-    """Print the answer; 1 where a change is worse by more than the tolerance, else 0. Raises InvalidInput."""
-    folder, at_ms = parse_moment(source)
-    question = msgspec.structs.replace(question, at_ms=at_ms)
+    """Print the answer; 1 where a change is worse by more than the tolerance, else 0. Raises InvalidInput.
+
+    source: RUN_DIR@TIME, or a file with the memory of a brain; None where a cluster is asked. of_runs: options that
+    make sense for runs alone (label, seed, earlier), None where they were not given.
+    """
     with prints_apart():
-        answer = ask(folder, question, label=label, seed=seed, plugins=plugins, progress=None if quiet else _report)
+        answer = _answered(source, question, cluster, of_runs, plugins, None if quiet else _report)
     worse = answer.compared is not None and answer.compared.is_worse(tolerance_pct)
     if json:
         print(as_json(msgspec.to_builtins(answer), indent=1))  # noqa: T201 (the answer)
@@ -66,6 +74,31 @@ def main(
     return int(worse)
 
 
+def _answered(
+    source: str | None,
+    question: Question,
+    cluster: LiveCluster | None,
+    of_runs: Mapping[str, Any],
+    plugins: Sequence[Path],
+    report: Callable[[str], None] | None,
+) -> Answer:
+    if (source is None) == (cluster is None):
+        given = "" if source is None else f", got both (--from {source})"
+        raise InvalidInput(f"expected either --from RUN_DIR@TIME|FILE or --kubeconfig FILE{given}")
+    if cluster is None and source is not None and not Path(source).is_file():
+        folder, at_ms = parse_moment(source)
+        question = msgspec.structs.replace(question, at_ms=at_ms)
+        label, seed = of_runs["label"], of_runs["seed"]
+        return ask(folder, question, label=label, seed=seed, plugins=plugins, progress=report)
+    for option, value in of_runs.items():
+        if value is not None:
+            raise InvalidInput(f"--{option} {value} makes sense for a run (--from RUN_DIR@TIME) alone")
+    load_plugins(plugins)
+    if cluster is None:
+        return ask_present(present_in(Path(str(source))), question, progress=report)
+    return shown(ask_present(cluster.present(), question, progress=report), cluster.may_list())
+
+
 def _report(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
@@ -74,9 +107,11 @@ def _report(line: str) -> None:
 def parts(answer: Answer) -> Iterator[Text | Table]:
     """The answer in text: new jobs first, then the live jobs in a table, then how good such answers were."""
     draws = f"{answer.draws} draws" if answer.draws > 1 else "one play"
-    yield Text(f"At {clock(answer.at_ms)} under {answer.policy}, {draws}; times are on the clock of the run.")
+    whose = "in UTC" if answer.wall_clock else "on the clock of the run"
+    tell = _utc if answer.wall_clock else clock
+    yield Text(f"At {tell(answer.at_ms)} under {answer.policy}, {draws}; times are {whose}.")
     for job in answer.asked:
-        yield from map(Text, _new_job(job, answer.at_ms))
+        yield from map(Text, _new_job(job, answer.at_ms, tell))
     if answer.compared is not None:
         yield from map(Text, _compared(answer.compared, len(answer.jobs)))
     if answer.jobs:
@@ -85,14 +120,19 @@ def parts(answer: Answer) -> Iterator[Text | Table]:
         yield Text(f"{len(answer.jobs) - _ROWS} more jobs: --json has them.")
     if answer.unknown:
         yield Text(_unknown(answer.unknown))
-    yield Text(_past(answer.record))
+    if not answer.wall_clock:
+        yield Text(_past(answer.record))
     yield from map(Text, answer.notes)
 
 
-def _new_job(job: NewJob, at_ms: int) -> Iterator[str]:
-    yield f"{job.job} would start {_when(job.start, at_ms)}."
+def _utc(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _new_job(job: NewJob, at_ms: int, tell: Callable[[int], str]) -> Iterator[str]:
+    yield f"{job.job} would start {_when(job.start, at_ms, tell)}."
     if job.known:
-        yield f"  It would end {_when(job.finish, at_ms)}."
+        yield f"  It would end {_when(job.finish, at_ms, tell)}."
     else:
         yield "  Its end cannot be told: no job like it has run, and nothing says how long its tasks take."
     if job.nodes:
@@ -129,12 +169,12 @@ def _range(time: Expected) -> str:
     return f"{middle} (10 %: {low}, 90 %: {high})"
 
 
-def _when(time: Expected, at_ms: int) -> str:
+def _when(time: Expected, at_ms: int, tell: Callable[[int], str]) -> str:
     """`at 2h05m (10 %: 2h, 90 %: 2h30m), in 5m`; times that no draw reached are told so."""
     if time.p50_ms is None:
         return "never in most draws"
-    low, high = (clock(ms) if ms is not None else "never" for ms in (time.p10_ms, time.p90_ms))
-    return f"at {clock(time.p50_ms)}, in {clock(time.p50_ms - at_ms)} (10 %: {low}, 90 %: {high})"
+    low, high = (tell(ms) if ms is not None else "never" for ms in (time.p10_ms, time.p90_ms))
+    return f"at {tell(time.p50_ms)}, in {clock(time.p50_ms - at_ms)} (10 %: {low}, 90 %: {high})"
 
 
 def _delayed(delays: Sequence[Delay]) -> str:

@@ -6,8 +6,9 @@ parts of the engine: heartbeats, launches and transfers on their way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,7 @@ from rm_emulator.engine.simulation import Simulation
 from rm_emulator.engine.takeover import Past
 from rm_emulator.experiments.advice import RecordedCell, recorded_cell
 from rm_emulator.experiments.assembly import assemble
+from rm_emulator.experiments.changes import CellSetting
 from rm_emulator.forecasts.draws import KnownRunTimes
 from rm_emulator.forecasts.run_times import Listener
 from rm_emulator.issues import InvalidInput, Issue
@@ -27,15 +29,20 @@ from schedulers.core.scheduler import Scheduler
 Progress = Callable[[str], None]
 
 
-class PausedRun(msgspec.Struct):
-    """A run at a moment."""
+class Paused(msgspec.Struct, kw_only=True):
+    """A cluster at a moment, from which plays go on."""
 
-    recorded: RecordedCell
     simulation: Simulation
     listener: Listener
     scheduler: Scheduler
     past: Past
     """What is over by the moment."""
+    setting: CellSetting
+    """Cluster and workload."""
+    policy: str
+    """Name of the policy in answers."""
+    scenario: Mapping[str, Any]
+    """The scenario that files of jobs are read by, as data."""
     at_ms: int = 0
     """The moment."""
     told_truth: bool = False
@@ -43,7 +50,13 @@ class PausedRun(msgspec.Struct):
 
     def moment(self) -> KnownRunTimes:
         """What is known of run times now."""
-        return KnownRunTimes(self.listener, self.at_ms, self.recorded.cell.seed)
+        return KnownRunTimes(self.listener, self.at_ms, self.setting.seed)
+
+
+class PausedRun(Paused, kw_only=True):
+    """A run of the emulator at a moment."""
+
+    recorded: RecordedCell
 
     def advance(self, at_ms: int) -> None:
         """Go on to a later moment under the true run times."""
@@ -94,7 +107,17 @@ def paused(
     simulation.control.handle = listener.around(simulation.control.handle)
     simulation.begin(recorded.scenario.spec.until)
     truth = scheduler.predictor is not None and scheduler.predictor.told_truth
-    return PausedRun(recorded, simulation, listener, scheduler, past, told_truth=truth)
+    return PausedRun(
+        recorded=recorded,
+        simulation=simulation,
+        listener=listener,
+        scheduler=scheduler,
+        past=past,
+        setting=setting,
+        policy=entry["label"],
+        scenario=recorded.cell.scenario,
+        told_truth=truth,
+    )
 
 
 def refuse_late(run: PausedRun, at_ms: int) -> None:

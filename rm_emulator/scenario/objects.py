@@ -25,6 +25,7 @@ from schedulers.core.model import FASTEST, SLOWEST, Job, Service
 from schedulers.core.places import Places
 from schedulers.core.resources import Resources, Vector, parse_quantity
 from schedulers.objects.dagjob import DagJob, Hints, core_job
+from schedulers.objects.memory import HISTORY, SNAPSHOT
 from schedulers.objects.meta import Meta, ours
 from schedulers.objects.names import (
     AGE_SECONDS,
@@ -55,7 +56,7 @@ NOTES: Final = "rm-emulator-snapshot-notes"
 #: Name of the Scenario with the cluster's own policy in the file of a snapshot; a Scenario in front takes its place.
 LIVE: Final = "live"
 #: How the names of the ConfigMaps begin that hold a brain's memory, for `rm-emulator simulate`.
-MEMORY: Final = ("rm-brain-snapshot", "rm-brain-history")
+MEMORY: Final = (SNAPSHOT, HISTORY)
 _OURS: Final = ("Scenario", "Queue", "DagJob")
 _DISTRIBUTION = re.compile(r"([a-z]+)\(\s*(?:mean\s*=\s*)?([0-9.]+)\s*,\s*(?:cov\s*=\s*)?([0-9.]+)\s*\)")
 _KINDS: Final = ("lognormal", "gamma", "exponential", "uniform", "normal")

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from operators.client import Client
-from operators.extender.brain import BrainSnapshot
 from operators.extender.history import History
 from operators.extender.snapshots import Snapshots
 from operators.extender.status import wait_report
@@ -25,6 +24,7 @@ from operators.lease import Lease, Term
 from schedulers.core.model import PastJob
 from schedulers.objects import names
 from schedulers.objects.dagjob import DagJob
+from schedulers.objects.memory import BrainSnapshot
 from schedulers.objects.node import NodeObject
 from schedulers.objects.pod import Condition, Pod, PodStatus
 from schedulers.objects.queue import QueueObject

@@ -17,7 +17,7 @@ from operators.client import Client
 from operators.controllers.plan import PlanContext, plan
 from operators.controllers.process import _kinds
 from operators.controllers.queues import Queues
-from operators.extender.brain import Brain, BrainSnapshot
+from operators.extender.brain import Brain
 from operators.extender.intake import Breaks
 from operators.extender.releases import ReleaseWriter
 from operators.extender.takeover import take_over
@@ -26,6 +26,7 @@ from rm_emulator.scenario import live
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects import names
+from schedulers.objects.memory import BrainSnapshot
 from tests.examples import examples
 from tests.kubernetes import hostile
 from tests.kubernetes.hostile import LONG, PLANS

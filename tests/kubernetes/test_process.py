@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from operators.cache.cache import Change
@@ -16,9 +17,12 @@ from operators.client import ApiError, Client, Unreachable
 from operators.extender import process as module
 from operators.extender.config import BrainConfig, Storage
 from operators.extender.process import LAG_S, BrainProcess, Broken
+from operators.extender.snapshots import Snapshots
 from operators.lease import LeaderElection
 from operators.serving.ports import ExtenderPort
 from operators.serving.program import cause_of
+from schedulers.core.model import PastJob
+from schedulers.objects.memory import HISTORY
 from schedulers.objects.meta import Meta
 from schedulers.objects.node import NodeObject
 from schedulers.objects.pod import Pod
@@ -369,3 +373,35 @@ def test_it_does_not_wait_for_what_the_watch_has_passed_and_cannot_tell_of(
 @pytest.mark.parametrize("objects", [{}, {"ns/j": "another"}], ids=["none", "another of its name"])
 def test_it_does_not_wait_for_what_is_gone(objects: dict[str, str]) -> None:
     assert not waits_for("ns/j.12345678", Server("dagjobs", objects), {})
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_the_history_is_stored_once_after_jobs_have_ended_and_a_fault_ends_no_term(
+    fault: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        store = Store()
+        async with campaigning(store, tmp_path) as candidate:
+            process, stored = candidate.process, list[bytes]()
+            put = process.stored_history.store
+
+            async def store_it(data: bytes) -> None:
+                stored.append(data)
+                if fault and len(stored) == 1:
+                    raise ApiError(500, "InternalError", "away")
+                await put(data)
+
+            monkeypatch.setattr(process.stored_history, "store", store_it)
+            assert await process._save_history(0) == 0
+            assert not stored
+            job = PastJob(name="report", submitted=0, finished=60_000, stages=((2, 30_000.0),))
+            process.history.add(job)
+            jobs = await process._save_history(0)
+            assert jobs == (0 if fault else 1)
+            assert await process._save_history(jobs) == 1
+            assert len(stored) == 1 + fault
+            read = await Snapshots(process.client, name=HISTORY).load()
+            assert read is not None
+            assert msgspec.msgpack.decode(read, type=list[PastJob]) == [job]
+
+    asyncio.run(main())

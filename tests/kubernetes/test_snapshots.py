@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import random
 from typing import cast
 
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.client import Client, Unreachable
-from operators.extender.snapshots import NAME, Snapshots, Superseded
+from operators.extender.snapshots import Snapshots, Superseded
 from operators.lease import Term
+from schedulers.objects.memory import HISTORY, SNAPSHOT, Damaged, read_index, unpack
 from tests.kubernetes.store import Store, StoreClient, VirtualLoop, run_virtual
 
 COLLECTION = "/api/v1/namespaces/rm-system/configmaps"
@@ -130,6 +132,43 @@ def test_nothing_is_left_over_after_faults() -> None:
         client.lose = False
         await writer.store(noise(99))
         assert len(store.objects) == 1 + 3
-        assert f"{COLLECTION}/{NAME}" in store.objects
+        assert f"{COLLECTION}/{SNAPSHOT}" in store.objects
 
     run_virtual(main)
+
+
+def test_the_history_and_the_snapshot_leave_each_others_chunks_alone() -> None:
+    async def main(_: VirtualLoop) -> None:
+        client = StoreClient(Store())
+        named = {name: [1, 2, 3] for name in (SNAPSHOT, HISTORY)}
+        for term in (1, 2):  # the second writer of each sweeps
+            for name, seeds in named.items():
+                stored = Snapshots(
+                    cast(Client, client), name=name, term=lambda at=term: Term("2026", at), chunk_bytes=1000
+                )
+                for seed in seeds:
+                    await stored.store(noise(seed + len(name) * term))
+        for name in named:
+            assert await Snapshots(cast(Client, client), name=name).load() == noise(3 + len(name) * 2)
+
+    run_virtual(main)
+
+
+@given(st.binary(max_size=3000), st.integers(0, 10), st.binary(max_size=50))
+def test_data_with_any_chunk_changed_is_damaged(data: bytes, at: int, other: bytes) -> None:
+    store = Store()
+
+    async def main(_: VirtualLoop) -> None:
+        await Snapshots(cast(Client, StoreClient(store)), chunk_bytes=300).store(data)
+
+    run_virtual(main)
+    maps = {path.rpartition("/")[2]: item for path, item in store.objects.items()}
+    index = read_index(maps[SNAPSHOT])
+    assert unpack(index, maps) == data
+    name = index.chunks[at % len(index.chunks)]
+    told = base64.b64encode(other).decode()
+    if told != maps[name]["binaryData"]["data"]:
+        with pytest.raises(Damaged, match="SHA-256"):
+            unpack(index, {**maps, name: {"binaryData": {"data": told}}})
+    with pytest.raises(Damaged, match=f"'{name}' is not there"):
+        unpack(index, {key: item for key, item in maps.items() if key != name})

@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 
 from operators.client import Client, Unreachable
-from operators.extender.snapshots import LABEL, NAME, Snapshots, Superseded
+from operators.extender.snapshots import Snapshots, Superseded
 from operators.lease import Term
+from schedulers.objects.memory import LABEL, SNAPSHOT
 
 pytestmark = pytest.mark.controlplane
 
@@ -37,10 +38,10 @@ class Here:
         return Snapshots(client or self.client, namespace=self.namespace, term=lambda: term, chunk_bytes=CHUNK)
 
     async def maps(self) -> list[dict[str, Any]]:
-        return list((await self.client.get(self.path, labelSelector=f"{LABEL}={NAME}"))["items"])
+        return list((await self.client.get(self.path, labelSelector=f"{LABEL}={SNAPSHOT}"))["items"])
 
     async def chunks(self) -> list[str]:
-        return [item["metadata"]["name"] for item in await self.maps() if item["metadata"]["name"] != NAME]
+        return [item["metadata"]["name"] for item in await self.maps() if item["metadata"]["name"] != SNAPSHOT]
 
 
 class Dying:
@@ -211,9 +212,9 @@ def test_a_lost_chunk_makes_the_snapshot_absent(devcluster: Any) -> None:
 def test_an_index_that_is_wrong_makes_the_snapshot_absent_but_not_for_ever(devcluster: Any, old: str, new: str) -> None:
     async def main(place: Here) -> None:
         await place.snapshots().store(noise(1))
-        index = await place.client.get(f"{place.path}/{NAME}")
+        index = await place.client.get(f"{place.path}/{SNAPSHOT}")
         index["data"]["index"] = index["data"]["index"].replace(old, new, 1)
-        await place.client.replace(f"{place.path}/{NAME}", index)
+        await place.client.replace(f"{place.path}/{SNAPSHOT}", index)
         assert await place.snapshots().load() is None
         await place.snapshots().store(noise(2))
         assert await place.snapshots().load() == noise(2)
@@ -240,7 +241,7 @@ def test_a_snapshot_replaced_while_it_is_read_is_read_again(devcluster: Any) -> 
 
         class Slow(Dying):
             async def get(self, path: str, **params: str) -> Any:
-                if not path.endswith(NAME) and self.left == 0:
+                if not path.endswith(SNAPSHOT) and self.left == 0:
                     self.left = 1
                     await writer.store(noise(2))
                 return await super().get(path, **params)

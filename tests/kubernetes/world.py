@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from operators.cache.reflector import Change
-from operators.extender.brain import Brain, BrainSnapshot
+from operators.extender.brain import Brain
 from operators.extender.takeover import take_over
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import PastJob
@@ -27,6 +27,7 @@ from schedulers.objects.dagjob import (
     read_indexes,
     show_indexes,
 )
+from schedulers.objects.memory import BrainSnapshot
 from schedulers.objects.meta import Meta, OwnerReference
 from schedulers.objects.node import NodeObject, NodeSpec, NodeStatus, NodeTaint, core_node
 from schedulers.objects.pod import (

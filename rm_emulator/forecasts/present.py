@@ -1,0 +1,129 @@
+"""The present of a live cluster, from the memory of its brain: what the brain knows, and a run that goes on from there.
+
+All times are ms since the epoch, by the clock of the brain.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from rm_emulator.engine.remembered import remembered
+from rm_emulator.engine.takeover import Past
+from rm_emulator.experiments.changes import CellSetting
+from rm_emulator.forecasts.moment import Paused
+from rm_emulator.forecasts.run_times import Listener
+from rm_emulator.issues import InvalidInput
+from rm_emulator.scenario.schema import API_VERSION
+from rm_emulator.scenario.workload import Built
+from schedulers.core.errors import SchedulerError
+from schedulers.core.live import JobState
+from schedulers.core.model import PastJob
+from schedulers.core.resources import Resources
+from schedulers.core.scheduler import Scheduler
+from schedulers.objects.memory import HISTORY, SNAPSHOT, BrainSnapshot, Damaged, read_index, unpack
+
+#: Seed of the draws: equal memories have equal answers.
+_SEED: Final = 0
+
+
+class Present(msgspec.Struct, frozen=True):
+    """What a brain knows."""
+
+    core: bytes
+    """`Scheduler.snapshot`."""
+    pods: dict[int, str]
+    """Uid of the pod by container."""
+    history: tuple[PastJob, ...]
+    """The newest finished jobs, oldest first."""
+    read_ms: int
+    """When the memory was read."""
+
+
+def present_of(config_maps: Iterable[Mapping[str, Any]], *, read_ms: int | None = None) -> Present:
+    """The present by the ConfigMaps of a brain's memory. read_ms: now by default.
+
+    A history that is not there is empty. Raises InvalidInput.
+    """
+    maps = {str((item.get("metadata") or {}).get("name")): item for item in config_maps}
+    if SNAPSHOT not in maps:
+        raise InvalidInput(
+            f"there is no ConfigMap '{SNAPSHOT}': no brain of rm-emulator is installed, or it has stored no memory yet"
+        )
+    try:
+        saved = msgspec.msgpack.decode(unpack(read_index(maps[SNAPSHOT]), maps), type=BrainSnapshot)
+        past = unpack(read_index(maps[HISTORY]), maps) if HISTORY in maps else msgspec.msgpack.encode([])
+        history = msgspec.msgpack.decode(past, type=tuple[PastJob, ...])
+    except (Damaged, msgspec.DecodeError) as error:
+        raise InvalidInput(f"the memory of the brain is not whole: {error}") from None
+    return Present(saved.core, saved.pods, history, time.time_ns() // 1_000_000 if read_ms is None else read_ms)
+
+
+def paused_present(present: Present, *, profile: str = "kubernetes") -> Paused:
+    """A run that goes on from the present, at the moment of reading. Raises InvalidInput for another version's memory.
+
+    The restored scheduler decides on, with the memory of its policy and its predictor.
+    """
+    try:
+        scheduler = Scheduler.restore(present.core)
+    except (SchedulerError, msgspec.MsgspecError, AttributeError, LookupError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise InvalidInput(f"the memory of the brain is of another version of rm-emulator: {why}") from None
+    state = scheduler.state
+    if not state.nodes:
+        raise InvalidInput("the memory of the brain has no nodes")
+    # By clocks that differ, the memory may come from the future; a task never runs for less than no time.
+    now = max(present.read_ms, state.now)
+    past = Past({}, {node.id: node.spec.speed for node in state.nodes.values()})
+    simulation = remembered(scheduler, now, past, profile=profile, seed=_SEED)
+    listener = Listener(state)
+    listener.beliefs.prime(present.history)
+    for job in sorted(state.jobs.values(), key=lambda each: each.seq):
+        if job.spec.kind == "batch" and not job.cancelled:
+            _learn(listener, job)
+    built = Built(msgspec.structs.replace(simulation.workload, history=present.history))
+    return Paused(
+        simulation=simulation,
+        listener=listener,
+        scheduler=scheduler,
+        past=past,
+        setting=CellSetting(simulation.config, built, _SEED),
+        policy=str(scheduler.config.policy["kind"]),
+        scenario=_scenario(scheduler),
+        at_ms=now,
+        told_truth=scheduler.predictor is not None and scheduler.predictor.told_truth,
+    )
+
+
+def _learn(listener: Listener, job: JobState) -> None:
+    """Learn what the state knows of a live job: number and mean run time of the finished tasks of each stage."""
+    history = listener.beliefs.history
+    priors = listener.priors[job.id] = listener.beliefs.of(
+        job.spec, history.opened(job.spec, job.submitted), job.submitted
+    )
+    seen = history.running(job.id)
+    assert seen is not None
+    for stage, prior in zip(job.stages, priors, strict=True):
+        if n := stage.finished:
+            mean = stage.done_ms / n
+            seen.counts[stage.index], seen.sums[stage.index] = n, stage.done_ms
+            # The state has no squares: the tasks are taken to vary as tasks of such stages do.
+            seen.squares[stage.index] = mean * mean * (n + (n - 1) * math.expm1(prior.noise))
+
+
+def _scenario(scheduler: Scheduler) -> dict[str, Any]:
+    """The cluster as a scenario, as far as a reader of job files asks."""
+    state = scheduler.state
+    room = [max(node.spec.capacity[r] for node in state.nodes.values()) for r in range(len(state.resources.names))]
+    capacity = Resources(scheduler.config.resources).show(tuple(room))
+    queues = [
+        {"name": queue.name, **({"parent": queue.parent} if queue.parent else {})}
+        for queue in state.queues.values()
+        if queue.name not in state.tree.removed
+    ]
+    spec = {"cluster": {"nodes": [{"capacity": capacity}]}, "policies": [{"kind": "fifo"}], "queues": queues}
+    return {"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "cluster"}, "spec": spec}

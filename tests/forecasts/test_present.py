@@ -1,0 +1,250 @@
+"""The present of a live cluster from the memory of its brain: nothing is lost, and every job ends as it would have."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import zlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from rm_emulator.engine.containers import Master
+from rm_emulator.engine.execution import Execution, ListedTimes, StageTimes
+from rm_emulator.forecasts.asked import Question, ask_present
+from rm_emulator.forecasts.brains import shown
+from rm_emulator.forecasts.plays import Play, play
+from rm_emulator.forecasts.present import Present, paused_present, present_of
+from rm_emulator.issues import InvalidInput
+from rm_emulator.workload.model import PerTask, WorkloadJob
+from schedulers.objects.memory import FORMAT, HISTORY, LABEL, SNAPSHOT, BrainSnapshot, Index
+from tests.cli.conftest import Command, command
+from tests.examples import examples
+from tests.forecasts.test_simulate import DAGJOB
+from tests.forecasts.test_takeover import Paused, Runs
+
+__all__ = ["command"]
+#: Moments of each policy, by night.
+MOMENTS = 12
+#: By how much time begun anew may move one stage in profile kubernetes: creation of at most 13 pods of 18 jobs at 130 a
+#: second (1.8 s), launch (0.045 s and 1.1 s of releases), a cycle (0.05 s), and the rounding of ends to seconds.
+STAGE_MS = 4000
+
+
+class Known:
+    """The true run times of a run, as a future."""
+
+    def __init__(self, jobs: dict[str, Master]) -> None:
+        self._jobs = jobs
+
+    def stage_times(self, job: Master) -> list[StageTimes]:
+        return self._jobs[job.name].times
+
+
+def to_come(paused: Paused) -> tuple[WorkloadJob, ...]:
+    """The jobs that have not arrived, each task with its true run time."""
+    engine, made = paused.simulation, []
+    execution = Execution(engine.config, engine.seed)
+    for source in engine.workload.jobs[engine.arrivals.count :]:
+        times = [PerTask(tuple(each.first)) for each in execution.stage_times(source) if isinstance(each, ListedTimes)]
+        made.append(msgspec.structs.replace(source, runtimes=tuple(times)))
+    return tuple(made)
+
+
+def present(paused: Paused, at_ms: int) -> Present:
+    return Present(paused.scheduler.snapshot(), {}, tuple(paused.past.jobs), at_ms)
+
+
+@pytest.mark.parametrize("label", ["fifo", "drf", "las", "by_three_sigma", "by_slearn", "by_posterior"])
+def test_where_nothing_is_on_its_way_every_job_ends_as_in_the_whole_run_to_the_ms(label: str) -> None:
+    """In profile events no launch and no creation of pods is under way, so nothing is begun anew."""
+    runs, draw = Runs("events", label), random.Random(label)
+    end, before = runs.whole()
+    for _ in range(examples(MOMENTS)):
+        at = draw.randrange(1, end)
+        paused = runs.paused(at)
+        jobs = dict(paused.simulation.jobs)
+        made = paused_present(present(paused, at), profile="events")
+        courses = play(made.simulation, Play(Known(jobs), to_come(paused)))
+        assert {*courses} >= {*jobs}
+        assert {job: course.finish_ms for job, course in courses.items()} == {job: before[job][1] for job in courses}
+
+
+class Roomy(Runs):
+    """The same runs with so many nodes and so wide queues that no job waits for another."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__("kubernetes", label)
+        nodes = tuple(
+            msgspec.structs.replace(node, id=f"{node.id}-{copy}") for copy in range(20) for node in self._config.nodes
+        )
+        queues = tuple(
+            msgspec.structs.replace(queue, max=None, per_user=None, max_running=None) for queue in self._config.queues
+        )
+        self._config = msgspec.structs.replace(self._config, nodes=nodes, queues=queues)
+
+
+@pytest.mark.parametrize("label", ["fifo", "fair", "by_point_estimate"])
+def test_on_kubernetes_every_stage_ends_within_the_time_of_what_is_begun_anew(label: str) -> None:
+    """Without waits for others a job ends by its own stages, each moved by what is begun anew at most."""
+    runs, draw = Roomy(label), random.Random(label)
+    end, before = runs.whole()
+    for _ in range(examples(MOMENTS)):
+        at = draw.randrange(1, end)
+        paused = runs.paused(at)
+        jobs = dict(paused.simulation.jobs)
+        courses = play(paused_present(present(paused, at)).simulation, Play(Known(jobs), to_come(paused)))
+        for name, job in jobs.items():
+            finish, whole = courses[name].finish_ms, before[name][1]
+            assert finish is not None
+            assert whole is not None
+            assert abs(finish - whole) <= STAGE_MS * len(job.source.job.stages), (name, at)
+
+
+# -- the memory as ConfigMaps -------------------------------------------------------------------
+
+
+def config_maps(name: str, data: bytes, chunk: int = 5000) -> list[dict[str, Any]]:
+    packed = zlib.compress(data)
+    parts = {f"{name}-1-{number}": packed[at : at + chunk] for number, at in enumerate(range(0, len(packed), chunk))}
+    index = Index(
+        format=FORMAT,
+        generation=1,
+        created="",
+        transitions=0,
+        chunks=tuple(parts),
+        bytes=len(packed),
+        sha256=hashlib.sha256(packed).hexdigest(),
+    )
+    contents: dict[str, dict[str, Any]] = {name: {"data": {"index": msgspec.json.encode(index).decode()}}}
+    contents |= {part: {"binaryData": {"data": base64.b64encode(raw).decode()}} for part, raw in parts.items()}
+    head = {"apiVersion": "v1", "kind": "ConfigMap"}
+    return [{**head, "metadata": {"name": key, "labels": {LABEL: name}}, **body} for key, body in contents.items()]
+
+
+@pytest.fixture(scope="module")
+def known() -> Present:
+    return present(Runs("kubernetes", "fifo").paused(40_000), 40_000)
+
+
+@pytest.fixture(scope="module")
+def stored(known: Present) -> list[dict[str, Any]]:
+    core = msgspec.msgpack.encode(BrainSnapshot(known.core, known.pods))
+    return [*config_maps(SNAPSHOT, core), *config_maps(HISTORY, msgspec.msgpack.encode(known.history))]
+
+
+def test_the_present_is_read_back_from_its_config_maps(known: Present, stored: list[dict[str, Any]]) -> None:
+    assert present_of(stored[::-1], read_ms=40_000) == known
+
+
+def test_a_chunk_that_is_missing_or_changed_is_told(stored: list[dict[str, Any]]) -> None:
+    chunk = stored[1]["metadata"]["name"]
+    with pytest.raises(InvalidInput, match=f"not whole: chunk '{chunk}' is not there"):
+        present_of([item for item in stored if item["metadata"]["name"] != chunk])
+    changed = [*stored, {**stored[1], "binaryData": {"data": "AAAA"}}]
+    with pytest.raises(InvalidInput, match="not whole: SHA-256"):
+        present_of(changed)
+
+
+def test_a_memory_of_another_version_is_told(known: Present) -> None:
+    saved = msgspec.msgpack.decode(known.core)
+    other = msgspec.structs.replace(known, core=msgspec.msgpack.encode({**saved, "format": 99}))
+    with pytest.raises(InvalidInput, match="another version of rm-emulator: snapshot of format 99"):
+        paused_present(other)
+    with pytest.raises(InvalidInput, match="another version"):
+        paused_present(msgspec.structs.replace(known, core=b"\x01"))
+
+
+def test_a_cluster_without_a_brain_is_told() -> None:
+    with pytest.raises(InvalidInput, match="no brain of rm-emulator is installed"):
+        present_of([])
+
+
+def test_names_in_namespaces_that_may_not_be_listed_are_counts(known: Present) -> None:
+    answer = ask_present(known, Question(at_ms=0, draws=2))
+    hidden = shown(answer, lambda namespace: namespace != answer.jobs[0].job)
+    assert [job.job for job in hidden.jobs] == [job.job for job in answer.jobs[1:]]
+    assert answer.jobs[0].job not in msgspec.json.encode(hidden).decode()
+    assert "1 more jobs" in hidden.notes[-1]
+    assert shown(answer, lambda _: True) is answer
+
+
+# -- the command --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path, stored: list[dict[str, Any]]) -> Path:
+    made = tmp_path / "cluster.yaml"
+    made.write_text(yaml.safe_dump_all(stored))
+    return made
+
+
+KUBECTL = """#!/bin/sh
+case "$*" in
+  *"get configmaps"*) {get} ;;
+  *"auth can-i"*) echo no; exit 1 ;;
+esac
+"""
+
+
+def program(folder: Path, get: str) -> Path:
+    made = folder / "kubectl"
+    made.write_text(KUBECTL.format(get=get))
+    made.chmod(0o755)
+    return made
+
+
+def test_a_file_of_a_brains_memory_answers_as_its_cluster(
+    command: Command, file: Path, tmp_path: Path, stored: list[dict[str, Any]]
+) -> None:
+    mine = tmp_path / "job.yaml"
+    mine.write_text(DAGJOB % ("a", ""))
+    asked = ["--draws", "3", "-f", str(mine), "--json", "--quiet"]
+    answer = json.loads(command("simulate", "--from", str(file), *asked).out)
+    assert answer["asked"][0]["job"] == "ann/mine"
+    assert answer["jobs"]
+    assert answer["wall_clock"]
+    listed = tmp_path / "list.json"
+    listed.write_text(json.dumps({"kind": "List", "items": stored}))
+    kubectl = str(program(tmp_path, f"cat {listed}"))
+    live = json.loads(command("simulate", "--kubeconfig", "k", "--kubectl", kubectl, *asked).out)
+    assert live["at_ms"] > answer["at_ms"]  # time goes on after the memory was stored
+    assert not live["jobs"]
+    assert f"{len(answer['jobs'])} more jobs" in live["notes"][0]
+    assert "UTC" in command("simulate", "--from", str(file), "--draws", "2", "--quiet").out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--label", "fifo"], "--label fifo makes sense for a run"),
+        (["--seed", "1"], "--seed 1 makes sense for a run"),
+        (["--earlier", "2"], "--earlier 2 makes sense for a run"),
+        (["--drain", "small1"], "--policy, --drain and --add change runs of the emulator"),
+        (["--kubeconfig", "k"], "expected either --from"),
+    ],
+)
+def test_options_of_runs_are_refused(command: Command, file: Path, options: list[str], message: str) -> None:
+    done = command("simulate", "--from", str(file), *options, "--quiet")
+    assert done.code == 2
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("get", "message"),
+    [
+        ("echo 'the server is away' >&2; exit 1", "get configmaps --namespace rm-system: the server is away"),
+        ("echo '{\"items\": []}'", "no brain of rm-emulator is installed"),
+        ("echo nonsense", "the answer is no list of objects"),
+    ],
+)
+def test_a_cluster_that_cannot_answer_is_told(command: Command, tmp_path: Path, get: str, message: str) -> None:
+    done = command("simulate", "--kubeconfig", "k", "--kubectl", str(program(tmp_path, get)), "--quiet")
+    assert done.code == 2
+    assert message in done.err
+    assert not done.out
