@@ -95,7 +95,6 @@ def paused_present(present: Present, *, profile: str = "kubernetes") -> Paused:
         policy=str(scheduler.config.policy["kind"]),
         scenario=_scenario(scheduler),
         at_ms=now,
-        told_truth=scheduler.predictor is not None and scheduler.predictor.told_truth,
     )
 
 

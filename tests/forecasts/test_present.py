@@ -19,6 +19,11 @@ from rm_emulator.forecasts.plays import Play, play
 from rm_emulator.forecasts.present import Present, paused_present, present_of
 from rm_emulator.issues import InvalidInput
 from rm_emulator.workload.model import PerTask, WorkloadJob
+from schedulers.core.decisions import Place
+from schedulers.core.events import ContainerStarted, JobCancelled, JobSubmitted, NodeAdded, Tick
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Job, Node, PastJob, Service, Stage
+from schedulers.core.scheduler import Scheduler
 from schedulers.objects.memory import HISTORY, SNAPSHOT, BrainSnapshot
 from tests.cli.conftest import Command, command
 from tests.examples import examples
@@ -122,6 +127,27 @@ def test_the_present_is_read_back_from_its_config_maps(known: Present, stored: l
     assert present_of(stored[::-1], read_ms=40_000) == known
 
 
+def test_services_run_on_and_tasks_of_a_withdrawn_job_end_at_once() -> None:
+    """Of three jobs on a node for two tasks: a service, a withdrawn job, and a job that waits for its room."""
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu",), policy={"kind": "fifo"}, offers="cycle"))
+    scheduler.handle(NodeAdded(0, Node(id="n1", capacity=(2000,))))
+    stages = (Stage(name="only", tasks=1, demand=(1000,)),)
+    for number, kind in enumerate(("service", "batch", "batch")):
+        job = Job(id=f"a/{number}", stages=stages, service=Service() if kind == "service" else None)
+        scheduler.handle(JobSubmitted(number, job, "all"))
+    for place in scheduler.handle(Tick(10)):
+        assert isinstance(place, Place)
+        scheduler.handle(ContainerStarted(11, place.container))
+    scheduler.handle(JobCancelled(50, "a/1"))
+    history = tuple(PastJob(name="", submitted=0, finished=n + 1, stages=((1, 5000.0),)) for n in range(3))
+    answer = ask_present(Present(scheduler.snapshot(), {}, history, 100), Question(at_ms=0, draws=2))
+    assert [job.job for job in answer.jobs] == ["a/2"]
+    start = answer.jobs[0].start
+    assert start is not None
+    assert start.p90_ms is not None
+    assert start.p90_ms < 1000
+
+
 def test_a_chunk_that_is_missing_or_changed_is_told(stored: list[dict[str, Any]]) -> None:
     chunk = stored[1]["metadata"]["name"]
     with pytest.raises(InvalidInput, match=f"not whole: chunk '{chunk}' is not there"):
@@ -207,6 +233,7 @@ def test_a_file_of_a_brains_memory_answers_as_its_cluster(
         (["--seed", "1"], "--seed 1 makes sense for a run"),
         (["--earlier", "2"], "--earlier 2 makes sense for a run"),
         (["--drain", "small1"], "--policy, --drain and --add change runs of the emulator"),
+        (["--arrivals", "1h"], "--arrivals needs a run"),
         (["--kubeconfig", "k"], "expected either --from"),
     ],
 )
