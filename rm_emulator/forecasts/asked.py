@@ -130,7 +130,9 @@ def ask_present(present: Present, question: Question, *, progress: Progress | No
     Raises InvalidInput, also for a question that makes sense for runs alone; and PlayFailed.
     """
     if not question.change.is_none:
-        raise InvalidInput("--policy, --drain and --add change runs of the emulator, and --from names none")
+        raise InvalidInput("--policy, --drain and --add change runs of the emulator (--from RUN_DIR@TIME) alone")
+    if question.arrivals_ms:
+        raise InvalidInput("--arrivals needs a run (--from RUN_DIR@TIME): a brain keeps no jobs that have ended whole")
     run = paused_present(present)
     answer = _Asking(run, replace(question, at_ms=run.at_ms), progress or (lambda _: None)).answer(None, None)
     return replace(answer, wall_clock=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -40,7 +40,7 @@ class LiveCluster(NamedTuple):
             items = json.loads(done.stdout)["items"]
         except (LookupError, TypeError, ValueError):
             raise InvalidInput("kubectl get configmaps: the answer is no list of objects") from None
-        return present_of(items)
+        return _of(self.kubeconfig, items)
 
     def may_list(self) -> Callable[[str], bool]:
         """Whether kubectl's user may list the DagJobs of a namespace; asked once of each."""
@@ -77,9 +77,13 @@ def present_in(path: Path) -> Present:
             for item in (listed if isinstance(listed, list) else [])
             if isinstance(item, dict) and item.get("kind") == "ConfigMap" and isinstance(item.get("metadata"), dict)
         ]
+    # Elapsed times in the file end with the last change that the brain stored.
+    return _of(path, items, read_ms=0)
+
+
+def _of(path: Path, items: Iterable[Mapping[str, Any]], read_ms: int | None = None) -> Present:
     try:
-        # Elapsed times in the file end with the last change that the brain stored.
-        return present_of(items, read_ms=0)
+        return present_of(items, read_ms=read_ms)
     except InvalidInput as error:
         raise InvalidInput([Issue(str(path), issue.message) for issue in error.issues]) from None
 

@@ -83,7 +83,7 @@ def _answered(
     report: Callable[[str], None] | None,
 ) -> Answer:
     if (source is None) == (cluster is None):
-        given = "" if source is None else f", got both (--from {source})"
+        given = "" if cluster is None else f", got --from {source} and --kubeconfig {cluster.kubeconfig}"
         raise InvalidInput(f"expected either --from RUN_DIR@TIME|FILE or --kubeconfig FILE{given}")
     if cluster is None and source is not None and not Path(source).is_file():
         folder, at_ms = parse_moment(source)

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.engine.remembered import remembered
 from rm_emulator.engine.takeover import Past
 from rm_emulator.experiments.changes import CellSetting
 from rm_emulator.forecasts.moment import Paused
+from rm_emulator.forecasts.remembered import remembered
 from rm_emulator.forecasts.run_times import Listener
 from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.schema import API_VERSION
@@ -95,7 +95,6 @@ def paused_present(present: Present, *, profile: str = "kubernetes") -> Paused:
         policy=str(scheduler.config.policy["kind"]),
         scenario=_scenario(scheduler),
         at_ms=now,
-        told_truth=scheduler.predictor is not None and scheduler.predictor.told_truth,
     )
 
 

@@ -46,8 +46,11 @@ GOOD: Final[Mapping[str, Mapping[str, list[str]]]] = {
 }
 #: Of `init`, options of `--from` need a trace beside them.
 _FROM: Final = {"example": ["new"], "folder": [], "trace": ["--from", "trace.csv"]}
+#: In place of a run, a live cluster.
+_LIVE: Final = {"source": [], "kubeconfig": ["--kubeconfig", "config"], "kubectl": ["--kubectl", "./kubectl"]}
 BESIDE: Final = {
-    ("init", name): _FROM for name in ("trace", "format_", "option", "skip_bad_rows", "wait", "node", "nodes")
+    **{("simulate", name): _LIVE for name in ("kubeconfig", "context", "kubectl")},
+    **{("init", name): _FROM for name in ("trace", "format_", "option", "skip_bad_rows", "wait", "node", "nodes")},
 }
 #: Kind -> what is given for a name or a path; numbers of that kind are in `NUMBERS`.
 NAMES: Final = {
@@ -108,6 +111,7 @@ TAKES: Final[Mapping[tuple[str, str], set[str]]] = {
     ("traces describe", "workload"): {"a scenario", "a trace", "a workload", "an SLS folder"},
     ("fidelity", "folders"): {"an SLS folder"},
     ("snapshot", "kubeconfig"): {"a kubeconfig"},
+    ("simulate", "kubeconfig"): {"a kubeconfig"},
     ("explain", "target"): {"a run directory", "an event log"},
     ("replay", "target"): {"a run directory", "an event log"},
     ("compare", "run_dirs"): {"a run directory"},

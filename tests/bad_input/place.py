@@ -12,6 +12,7 @@ from rm_emulator.cli import main
 from rm_emulator.hadoop.settings import CAPACITY
 from tests.bad_input.test_bad_input import GOOD
 from tests.fidelity.test_runs import result
+from tests.forecasts.memories import of_one_node
 from tests.hadoop.conftest import NODES, TWO_QUEUES, job, xml
 from tests.learn.conftest import SCENARIO
 
@@ -37,6 +38,7 @@ case "$*" in
 *--context*) echo "error: context \\"$4\\" does not exist" >&2; exit 1 ;;
 esac
 case "$*" in
+*"get configmaps --namespace "*) cat memory.json ;;
 *"get nodes "*) echo '{json.dumps({"items": [NODE]})}' ;;
 *) echo '{{"items": []}}' ;;
 esac
@@ -62,6 +64,7 @@ def write(folder: Path) -> None:
         "training.yaml": TRAINING,
         "config": "apiVersion: v1\nkind: Config\n",
         "kubectl": KUBECTL,
+        "memory.json": json.dumps({"items": of_one_node()}),
         "nothing": "",
     }.items():
         (folder / name).write_text(text)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import random
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +19,24 @@ from rm_emulator.forecasts.plays import Play, play
 from rm_emulator.forecasts.present import Present, paused_present, present_of
 from rm_emulator.issues import InvalidInput
 from rm_emulator.workload.model import PerTask, WorkloadJob
-from schedulers.objects.memory import FORMAT, HISTORY, LABEL, SNAPSHOT, BrainSnapshot, Index
+from schedulers.core.decisions import Place
+from schedulers.core.events import ContainerStarted, JobCancelled, JobSubmitted, NodeAdded, Tick
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Job, Node, PastJob, Service, Stage
+from schedulers.core.scheduler import Scheduler
+from schedulers.objects.memory import HISTORY, SNAPSHOT, BrainSnapshot
 from tests.cli.conftest import Command, command
 from tests.examples import examples
+from tests.forecasts.memories import config_maps
 from tests.forecasts.test_simulate import DAGJOB
 from tests.forecasts.test_takeover import Paused, Runs
 
 __all__ = ["command"]
 #: Moments of each policy, by night.
 MOMENTS = 12
-#: By how much time begun anew may move one stage in profile kubernetes: creation of at most 13 pods of 18 jobs at 130 a
-#: second (1.8 s), launch (0.045 s and 1.1 s of releases), a cycle (0.05 s), and the rounding of ends to seconds.
-STAGE_MS = 4000
+#: By how much a stage moves in profile kubernetes: the end of a pod is a whole second (1 s), and a launch (0.1 s), a
+#: creation of pods (0.2 s, and 0.1 s for each other job) and a cycle (0.05 s) that were under way are begun anew.
+STAGE_MS = 2000
 
 
 class Known:
@@ -109,24 +112,6 @@ def test_on_kubernetes_every_stage_ends_within_the_time_of_what_is_begun_anew(la
 # -- the memory as ConfigMaps -------------------------------------------------------------------
 
 
-def config_maps(name: str, data: bytes, chunk: int = 5000) -> list[dict[str, Any]]:
-    packed = zlib.compress(data)
-    parts = {f"{name}-1-{number}": packed[at : at + chunk] for number, at in enumerate(range(0, len(packed), chunk))}
-    index = Index(
-        format=FORMAT,
-        generation=1,
-        created="",
-        transitions=0,
-        chunks=tuple(parts),
-        bytes=len(packed),
-        sha256=hashlib.sha256(packed).hexdigest(),
-    )
-    contents: dict[str, dict[str, Any]] = {name: {"data": {"index": msgspec.json.encode(index).decode()}}}
-    contents |= {part: {"binaryData": {"data": base64.b64encode(raw).decode()}} for part, raw in parts.items()}
-    head = {"apiVersion": "v1", "kind": "ConfigMap"}
-    return [{**head, "metadata": {"name": key, "labels": {LABEL: name}}, **body} for key, body in contents.items()]
-
-
 @pytest.fixture(scope="module")
 def known() -> Present:
     return present(Runs("kubernetes", "fifo").paused(40_000), 40_000)
@@ -140,6 +125,27 @@ def stored(known: Present) -> list[dict[str, Any]]:
 
 def test_the_present_is_read_back_from_its_config_maps(known: Present, stored: list[dict[str, Any]]) -> None:
     assert present_of(stored[::-1], read_ms=40_000) == known
+
+
+def test_services_run_on_and_tasks_of_a_withdrawn_job_end_at_once() -> None:
+    """Of three jobs on a node for two tasks: a service, a withdrawn job, and a job that waits for its room."""
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu",), policy={"kind": "fifo"}, offers="cycle"))
+    scheduler.handle(NodeAdded(0, Node(id="n1", capacity=(2000,))))
+    stages = (Stage(name="only", tasks=1, demand=(1000,)),)
+    for number, kind in enumerate(("service", "batch", "batch")):
+        job = Job(id=f"a/{number}", stages=stages, service=Service() if kind == "service" else None)
+        scheduler.handle(JobSubmitted(number, job, "all"))
+    for place in scheduler.handle(Tick(10)):
+        assert isinstance(place, Place)
+        scheduler.handle(ContainerStarted(11, place.container))
+    scheduler.handle(JobCancelled(50, "a/1"))
+    history = tuple(PastJob(name="", submitted=0, finished=n + 1, stages=((1, 5000.0),)) for n in range(3))
+    answer = ask_present(Present(scheduler.snapshot(), {}, history, 100), Question(at_ms=0, draws=2))
+    assert [job.job for job in answer.jobs] == ["a/2"]
+    start = answer.jobs[0].start
+    assert start is not None
+    assert start.p90_ms is not None
+    assert start.p90_ms < 1000
 
 
 def test_a_chunk_that_is_missing_or_changed_is_told(stored: list[dict[str, Any]]) -> None:
@@ -199,6 +205,7 @@ def program(folder: Path, get: str) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_a_file_of_a_brains_memory_answers_as_its_cluster(
     command: Command, file: Path, tmp_path: Path, stored: list[dict[str, Any]]
 ) -> None:
@@ -226,6 +233,7 @@ def test_a_file_of_a_brains_memory_answers_as_its_cluster(
         (["--seed", "1"], "--seed 1 makes sense for a run"),
         (["--earlier", "2"], "--earlier 2 makes sense for a run"),
         (["--drain", "small1"], "--policy, --drain and --add change runs of the emulator"),
+        (["--arrivals", "1h"], "--arrivals needs a run"),
         (["--kubeconfig", "k"], "expected either --from"),
     ],
 )

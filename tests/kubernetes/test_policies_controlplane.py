@@ -418,16 +418,17 @@ def test_brain_cannot_change_anything_else_of_a_dagjob(
     assert "rm-brain may change nothing" in brain.patch_refusal(dagjob_path(job) + sub, body, "merge")
 
 
-def test_brain_writes_no_configmap_but_the_snapshot(cluster: Devcluster, brain: Account) -> None:
+def test_brain_writes_no_configmap_but_its_memory(cluster: Devcluster, brain: Account) -> None:
     path = "/api/v1/namespaces/rm-system/configmaps"
 
     def body(name: str) -> dict[str, Any]:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
 
-    chunk = "rm-brain-snapshot-1-abcd-0"
-    brain(lambda client: client.create(path, body(chunk)))
-    brain(lambda client: client.delete(f"{path}/{chunk}"))
-    assert "rm-brain may write" in brain.refusal(lambda client: client.create(path, body("rm-evil")))
+    for chunk in ("rm-brain-snapshot-1-abcd-0", "rm-brain-history-1-abcd-0"):
+        brain(lambda client, name=chunk: client.create(path, body(name)))
+        brain(lambda client, name=chunk: client.delete(f"{path}/{name}"))
+    for name in ("rm-evil", "rm-brain-historyevil"):
+        assert "rm-brain may write" in brain.refusal(lambda client, name=name: client.create(path, body(name)))
     assert "rm-brain may write" in brain.refusal(lambda client: client.delete(f"{path}/rm-controllers"))
 
 
