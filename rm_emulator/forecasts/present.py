@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.engine.remembered import remembered
 from rm_emulator.engine.takeover import Past
 from rm_emulator.experiments.changes import CellSetting
 from rm_emulator.forecasts.moment import Paused
+from rm_emulator.forecasts.remembered import remembered
 from rm_emulator.forecasts.run_times import Listener
 from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.schema import API_VERSION
