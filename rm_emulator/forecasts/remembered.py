@@ -6,6 +6,8 @@ of pods that the scheduler has not seen: these take as long as if they began now
 
 from __future__ import annotations
 
+from typing import Final
+
 from rm_emulator.engine.calendar import END
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
@@ -18,7 +20,7 @@ from schedulers.core.live import RUNNING, ContainerState, JobState
 from schedulers.core.scheduler import Scheduler
 
 #: Run time of every task until others are drawn, ms; a task that runs lasts longer than it has.
-_LEAST_MS = 1
+_LEAST_MS: Final = 1
 
 
 def remembered(
