@@ -26,6 +26,7 @@ from schedulers.core.model import PastJob
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects.memory import HISTORY, SNAPSHOT, BrainSnapshot, Damaged, read_index, unpack
+from schedulers.objects.names import DEFAULT_QUEUE
 
 #: Seed of the draws: equal memories have equal answers.
 _SEED: Final = 0
@@ -124,5 +125,7 @@ def _scenario(scheduler: Scheduler) -> dict[str, Any]:
         for queue in state.queues.values()
         if queue.name not in state.tree.removed
     ]
+    if queues and DEFAULT_QUEUE not in state.queues:
+        queues.append({"name": DEFAULT_QUEUE})  # needs no object on a cluster
     spec = {"cluster": {"nodes": [{"capacity": capacity}]}, "policies": [{"kind": "fifo"}], "queues": queues}
     return {"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "cluster"}, "spec": spec}

@@ -210,7 +210,7 @@ def test_a_file_of_a_brains_memory_answers_as_its_cluster(
     command: Command, file: Path, tmp_path: Path, stored: list[dict[str, Any]]
 ) -> None:
     mine = tmp_path / "job.yaml"
-    mine.write_text(DAGJOB % ("a", ""))
+    mine.write_text(DAGJOB % ("default", ""))
     asked = ["--draws", "3", "-f", str(mine), "--json", "--quiet"]
     answer = json.loads(command("simulate", "--from", str(file), *asked).out)
     assert answer["asked"][0]["job"] == "ann/mine"
