@@ -55,6 +55,7 @@ NAMES: Final[Mapping[str, Name]] = {
     "TYPE_LABEL": Name("label", "node", "Instance type, set by clouds; `device` of a wish."),
     "ZONE_LABEL": Name("label", "node", "Zone, set by clouds; `rack` of a wish."),
     "RUN_SECONDS": Name("annotation", "pod template", "True run time for the emulator and fake kubelets alone."),
+    "AGE_SECONDS": Name("annotation", "DagJob, pod", "Age in the file of a snapshot, as of its time, s."),
     "START_WITHIN": Name("annotation", "pod template of a Deployment", "Seconds within which each pod should run."),
     "PREEMPTIBLE": Name("annotation", "pod template of a Deployment", '`"false"`: no pod may be stopped for others.'),
     "EXIT_CODE": Name("annotation", "pod", "Exit code of the container on fake kubelets; by default 0."),

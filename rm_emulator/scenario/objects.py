@@ -487,6 +487,8 @@ class _Reader:
         data: dict[str, Any] = (
             dict(scenario) if scenario is not None else {"apiVersion": API_VERSION, "kind": "Scenario"}
         )
+        if (data.get("metadata") or {}).get("name") == LIVE:
+            del data["metadata"]  # changed copies of a snapshot have their results apart
         data.setdefault("metadata", {"name": re.sub(r"[^A-Za-z0-9._-]", "-", self._path.stem)})
         spec = data["spec"] = dict(data.get("spec") or {})
         cluster = spec["cluster"] = dict(spec.get("cluster") or {"profile": "kubernetes"})

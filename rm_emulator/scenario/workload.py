@@ -234,6 +234,10 @@ def offered(scenario: Scenario, built: Built) -> tuple[float | None, str | None]
     from rm_emulator.workload.work import offered_load
 
     slots, resource = measured_slots(scenario, built)
+    jobs = built.workload.jobs
+    # The jobs of a snapshot, a millisecond apart, are all there: nothing arrives that a load could be of.
+    if jobs and jobs[-1].submit_ms < len(jobs):
+        return None, resource
     return offered_load(built.workload, slots, sampler(built)), resource
 
 

@@ -113,15 +113,12 @@ def mean_task(workload: Workload, resource: str | None, sampler: Sampler | None 
 
 
 def offered_load(workload: Workload, slots: float, sampler: Sampler | None = None) -> float | None:
-    """All work over slots x arrival span (last minus first arrival); None where there is none.
-
-    That is for unknown run times, for a span of 0, and for a span below 1 ms a job: the jobs of a snapshot are there.
-    """
+    """All work over slots x arrival span (last minus first arrival); None for a span of 0 or unknown run times."""
     works = [work_ms(job, sampler) for job in workload.jobs]
     if not works or None in works:
         return None
     span = workload.jobs[-1].submit_ms - workload.jobs[0].submit_ms
-    return math.fsum(w for w in works if w is not None) / (slots * span) if span >= len(works) else None
+    return math.fsum(w for w in works if w is not None) / (slots * span) if span > 0 else None
 
 
 def window_loads(
