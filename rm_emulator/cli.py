@@ -509,18 +509,19 @@ def simulate(
     quiet: Quiet = False,
     plugin: Plugin = None,
 ) -> None:
-    """When will waiting jobs run, and a job of yours: whom does it delay, what would start it sooner?
+    """When will waiting jobs run, and a new job? Whom does the new job delay, what would let the new job start sooner?
 
-    With --policy, --drain or --add: who gains and who loses by the change; 1 if it is worse by more than --tolerance.
+    With --policy, --drain or --add: who gains and who loses by the change; exit code 1 for losses above --tolerance.
     """
-    from rm_emulator.forecasts import brains, changes, command
+    from rm_emulator.forecasts import changes, command
+    from rm_emulator.scenario import live
 
     change = changes.AskedChange(policy, tuple(drain or ()), tuple(add or ()))
     try:
         code = command.main(
             source,
             command.question(file, draws, arrivals, earlier, tries=not no_tries, change=change),
-            cluster=None if kubeconfig is None else brains.LiveCluster(kubeconfig, context, kubectl),
+            cluster=None if kubeconfig is None else live.LiveCluster(kubeconfig, context, kubectl),
             of_runs={"label": label, "seed": seed, "earlier": earlier},
             plugins=plugin or (),
             tolerance_pct=tolerance,

@@ -108,8 +108,8 @@ class Arrivals:
         engine, running = self._engine, job.source.running
         now = engine.calendar.now
         decisions = engine.handle(JobChanged(now, job.name, tuple(sorted({each.stage for each in running}))))
-        for each in running:
-            number = max(engine.containers, default=0) + 1
+        # Profiles offer no room on these facts, so nothing but this loop takes a number.
+        for number, each in enumerate(running, start=max(engine.containers, default=0) + 1):
             adopted = ContainerAdopted(now, number, each.node, job.name, each.stage, each.task)
             decisions += engine.handle(adopted)
             # A task of a job that its queue does not let in waits like all others.

@@ -6,7 +6,7 @@ All draws are keyed by (seed, job, stage, task, attempt), so that two policies m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -45,18 +45,19 @@ class ListedTimes:
         self.first, self._later_attempt = first, later_attempt
         self.mean_ms = sum(first) / len(first)
 
-    def shorten(self, index: int, by: int) -> None:
-        """Take `by` ms, for which a task has run, off its first attempt; at least 1 ms is left.
+    def shorten(self, elapsed: Mapping[int, int]) -> None:
+        """Take off the first attempt of each task the ms for which the task has run; at least 1 ms is left.
 
-        A drawn run time that is not longer than `by` is drawn again, since the task has lasted longer than that.
+        A drawn run time that is not longer than the time so far is drawn again, since the task has lasted longer.
         """
-        ms = self.first[index]
-        for attempt in range(1, _REDRAWN if self._later_attempt is not None else 1):
-            if ms > by:
-                break
-            ms = self.ms(index, 1, "fresh", attempt)
         first = list(self.first)
-        first[index] = max(1, ms - by)
+        for index, by in elapsed.items():
+            ms = first[index]
+            for attempt in range(1, _REDRAWN if self._later_attempt is not None else 1):
+                if ms > by:
+                    break
+                ms = self.ms(index, 1, "fresh", attempt)
+            first[index] = max(1, ms - by)
         self.first = first
 
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
@@ -122,10 +123,13 @@ class Execution:
             made.append(self._stage(job.job.id, index, stage.tasks, runtimes))
         if job.running:
             speeds = {node.id: node.speed for node in self._nodes}
+            elapsed: dict[int, dict[int, int]] = {}
             for each in job.running:
-                times = made[each.stage]
+                elapsed.setdefault(each.stage, {})[each.task] = round(each.elapsed_ms * speeds[each.node])
+            for index, ms in elapsed.items():
+                times = made[index]
                 assert isinstance(times, ListedTimes)  # `settled` refuses all others
-                times.shorten(each.task, round(each.elapsed_ms * speeds[each.node]))
+                times.shorten(ms)
         return made
 
     def _stage(self, job: str, stage: int, tasks: int, runtimes: RunTimes) -> StageTimes:

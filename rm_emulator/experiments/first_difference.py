@@ -38,7 +38,7 @@ def main(path: Path, policy: str) -> int:
     with reading(path), prints_apart():
         config, entries = _read(path)
         scheduler = _made(config, policy)
-        found = first_difference(entries, scheduler)
+        found = first_difference(entries, scheduler, path)
     kind = scheduler.config.policy["kind"]
     if found is None:
         print(f"{path}: {kind} decides as the log does, to its end")  # noqa: T201 (the answer)
@@ -52,18 +52,19 @@ def main(path: Path, policy: str) -> int:
 
 
 def first_difference(
-    entries: Iterable[tuple[int, AnyEvent, list[Decision]]], scheduler: Scheduler
+    entries: Iterable[tuple[int, AnyEvent, list[Decision]]], scheduler: Scheduler, path: Path
 ) -> Difference | None:
     """Tell facts to a scheduler without a past until its decisions differ from those logged; None where none differs.
 
-    entries: line, fact and logged decisions. Reasons to wait (`Hold`) are worded by each policy, and do not count.
+    entries: line, fact and logged decisions. path: the log, for messages. Reasons to wait (`Hold`) are worded by each
+    policy, and do not count.
     Raises InvalidInput where the scheduler takes a fact for impossible.
     """
     for line, event, logged in entries:
         try:
             got = scheduler.handle(event)
         except (SchedulerError, LookupError) as error:
-            raise InvalidInput([Issue("", f"a fact that cannot be: {error}", line)]) from None
+            raise InvalidInput([Issue(str(path), f"a fact that cannot be: {error}", line)]) from None
         for one, other in zip_longest(*(_counted(each) for each in (logged, got))):
             if one != other:
                 return Difference(line, event, one, other)
@@ -85,7 +86,7 @@ def _read(path: Path) -> tuple[SchedulerConfig, Iterator[tuple[int, AnyEvent, li
         raise InvalidInput([Issue(str(path), message, 1)])
     if header.config.decentralised is not None:
         raise InvalidInput([Issue(str(path), "is of a scheduler that has no policy (expected one with a policy)", 1)])
-    return header.config, _entries(lines)
+    return header.config, _entries(lines, path)
 
 
 def _parsed(path: Path) -> Iterator[Line]:
@@ -95,7 +96,7 @@ def _parsed(path: Path) -> Iterator[Line]:
         raise InvalidInput([Issue(str(path), str(error))]) from None
 
 
-def _entries(lines: Iterator[Line]) -> Iterator[tuple[int, AnyEvent, list[Decision]]]:
+def _entries(lines: Iterator[Line], path: Path) -> Iterator[tuple[int, AnyEvent, list[Decision]]]:
     at, decisions = 0, list[Decision]()
     event: AnyEvent | None = None
     for number, line in enumerate(lines, start=2):
@@ -103,7 +104,7 @@ def _entries(lines: Iterator[Line]) -> Iterator[tuple[int, AnyEvent, list[Decisi
             decisions.append(line)
             continue
         if isinstance(line, Header):
-            raise InvalidInput([Issue("", "a second header", number)])
+            raise InvalidInput([Issue(str(path), "a second header", number)])
         if event is not None:
             yield at, event, decisions
         at, event, decisions = number, line.event if isinstance(line, Ignored) else line, []

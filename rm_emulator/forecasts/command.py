@@ -16,7 +16,7 @@ from rich.text import Text
 
 from rm_emulator.forecasts.answers import Answer, Compared, Delay, Expected, JobAnswer, NewJob, Record
 from rm_emulator.forecasts.asked import Question, ask, ask_present
-from rm_emulator.forecasts.brains import LiveCluster, present_in, shown
+from rm_emulator.forecasts.brains import may_list, present_at, present_in, shown
 from rm_emulator.forecasts.changes import AskedChange
 from rm_emulator.forecasts.moment import parse_moment
 from rm_emulator.issues import InvalidInput, Issue
@@ -24,6 +24,7 @@ from rm_emulator.plugins import load_plugins
 from rm_emulator.program import as_json, prints_apart
 from rm_emulator.results.story import clock
 from rm_emulator.scenario.durations import parse_duration
+from rm_emulator.scenario.live import LiveCluster
 
 #: Rows of live jobs, and delayed jobs, that are printed; --json has all.
 _ROWS: Final = 30
@@ -96,7 +97,7 @@ def _answered(
     load_plugins(plugins)
     if cluster is None:
         return ask_present(present_in(Path(str(source))), question, progress=report)
-    return shown(ask_present(cluster.present(), question, progress=report), cluster.may_list())
+    return shown(ask_present(present_at(cluster), question, progress=report), may_list(cluster))
 
 
 def _report(line: str) -> None:

@@ -37,8 +37,6 @@ class Present(msgspec.Struct, frozen=True):
 
     core: bytes
     """`Scheduler.snapshot`."""
-    pods: dict[int, str]
-    """Uid of the pod by container."""
     history: tuple[PastJob, ...]
     """The newest finished jobs, oldest first."""
     read_ms: int
@@ -61,7 +59,7 @@ def present_of(config_maps: Iterable[Mapping[str, Any]], *, read_ms: int | None 
         history = msgspec.msgpack.decode(past, type=tuple[PastJob, ...])
     except (Damaged, msgspec.DecodeError) as error:
         raise InvalidInput(f"the memory of the brain is not whole: {error}") from None
-    return Present(saved.core, saved.pods, history, time.time_ns() // 1_000_000 if read_ms is None else read_ms)
+    return Present(saved.core, history, time.time_ns() // 1_000_000 if read_ms is None else read_ms)
 
 
 def paused_present(present: Present, *, profile: str = "kubernetes") -> Paused:

@@ -72,23 +72,53 @@ def asked(kubeconfig: Path | None, files: Sequence[Path], *, context: str | None
     if (kubeconfig is None) == (not files):
         given = f", got --kubeconfig {kubeconfig} and --from-files {files[0]}" if files else ""
         raise InvalidInput(f"expected either --kubeconfig or --from-files{given}")
-    return from_files(files) if kubeconfig is None else take(kubeconfig, context=context, kubectl=kubectl)
+    return from_files(files) if kubeconfig is None else take(LiveCluster(kubeconfig, context, kubectl))
 
 
-def take(kubeconfig: Path, *, context: str | None = None, kubectl: str = "kubectl") -> Snapshot:
+class LiveCluster(NamedTuple):
+    """A live cluster, as kubectl reaches it."""
+
+    kubeconfig: Path
+    context: str | None = None
+    kubectl: str = "kubectl"
+
+    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """What kubectl answers. Raises InvalidInput when there is no kubectl, or no answer in time."""
+        if shutil.which(self.kubectl) is None:
+            raise InvalidInput(f"no program '{self.kubectl}': install kubectl, or name it by --kubectl")
+        context = ["--context", self.context] if self.context else []
+        command = [self.kubectl, "--kubeconfig", str(self.kubeconfig), *context, *words]
+        try:
+            return subprocess.run(  # noqa: S603
+                command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise InvalidInput(f"kubectl {words[0]} {words[1]}: no answer within {_TIMEOUT_S} s") from None
+
+    def get(self, what: str, *where: str) -> list[dict[str, Any]]:
+        """The objects of a kind, those of an unknown kind are none. Raises InvalidInput, with kubectl's own message."""
+        done = self.ask("get", what, *(where or ("--all-namespaces",)), "-o", "json")
+        if done.returncode:
+            if "the server doesn't have a resource type" in done.stderr:
+                return []  # our objects have never been installed there
+            raise InvalidInput(f"kubectl get {what}: {done.stderr.strip() or f'exit code {done.returncode}'}")
+        try:
+            return _listed(done.stdout)
+        except (LookupError, TypeError, ValueError):
+            raise InvalidInput(f"kubectl get {what}: the answer is no list of objects") from None
+
+
+def take(cluster: LiveCluster) -> Snapshot:
     """Read a cluster. Raises InvalidInput when there is no kubectl, or with kubectl's own message."""
-    if shutil.which(kubectl) is None:
-        raise InvalidInput(f"no program '{kubectl}': install kubectl, or name it by --kubectl")
-    command = [kubectl, "--kubeconfig", str(kubeconfig), *(["--context", context] if context else [])]
-    nodes = _get(command, "nodes")
+    nodes = cluster.get("nodes")
     if not nodes:
         raise InvalidInput("the cluster has no nodes")
-    ours = (_get(command, f"queues.{GROUP}"), _get(command, f"dagjobs.{GROUP}"), _get(command, "pods"))
+    ours = (cluster.get(f"queues.{GROUP}"), cluster.get(f"dagjobs.{GROUP}"), cluster.get("pods"))
     others: dict[str, list[dict[str, Any]]] = {}
     notes = []
     for kind, name in _OTHERS.items():
         try:
-            others[kind] = _get(command, name, NAMESPACE if kind == "ConfigMap" else None)
+            others[kind] = cluster.get(name, *(("--namespace", NAMESPACE) if kind == "ConfigMap" else ()))
         except InvalidInput as error:  # an RBAC role may leave these kinds out
             notes.append(f"objects of kind {kind} are left out: {error}")
     taken = of(nodes, *ours, others=others, now_ms=time.time_ns() // 1_000_000)
@@ -222,25 +252,8 @@ def _who(item: Any) -> str:
     return f"{item.get('kind', 'object') if isinstance(item, dict) else 'object'} {name or '(without a name)'}"
 
 
-def _get(command: list[str], what: str, namespace: str | None = None) -> list[dict[str, Any]]:
-    where = ["--all-namespaces"] if namespace is None else ["--namespace", namespace]
-    asked = [*command, "get", what, *where, "-o", "json"]
-    try:
-        done = subprocess.run(  # noqa: S603
-            asked, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise InvalidInput(f"kubectl get {what}: no answer within {_TIMEOUT_S} s") from None
-    if done.returncode:
-        if "the server doesn't have a resource type" in done.stderr:
-            return []  # our objects have never been installed there
-        raise InvalidInput(f"kubectl get {what}: {done.stderr.strip() or f'exit code {done.returncode}'}")
-    return listed(done.stdout)
-
-
-def listed(text: str) -> list[dict[str, Any]]:
-    """The objects of a list in the API server's form."""
-    # What is nested too deeply for any parser, or too long a number, matters to no scheduler.
+def _listed(text: str) -> list[dict[str, Any]]:
+    # Objects nested too deeply for any parser, and too long numbers, matter to no scheduler.
     items: list[dict[str, Any]] = json.loads(cut(text.encode()), parse_int=_whole)["items"]
     return items
 
@@ -259,7 +272,7 @@ def _meta(item: Mapping[str, Any], *, dated: bool = True) -> dict[str, Any]:
 
 
 class _Reader:
-    """Reads objects of the kinds that stand in the file as they are."""
+    """Reads nodes, queues, DagJobs and pods; the file has each of them under its own kind."""
 
     def __init__(self, times: RunTimes, now_ms: int) -> None:
         self.times, self._now_ms = times, now_ms

@@ -16,8 +16,9 @@ from schedulers.kit.partition import Partitioned, executors_of, to_start
 from schedulers.kit.paths import critical_first, depths, longest_path
 
 #: By number of executors n: c0 to c3 of ln T(n) = c0 + c1 ln(0.8 W / n + P + 0.5 D) + c2 ln W + c3 ln K, for a job
-#: alone with W s of work, a longest path of P s and D stages, and K tasks. Fitted on the 132 TPC-H profiles of Decima's
-#: release, each played alone at each n; with a query left out the error of ln T is 8-9 % for n >= 5, 11-14 % below.
+#: alone with W s of work, a longest path of P s and D stages, and K tasks. By a study outside this project: fitted on
+#: the 132 TPC-H profiles of Decima's release, each played alone at each n; with a query left out the error of ln T is
+#: 8-9 % for n >= 5 and 11-14 % below.
 FIT: Final = (
     (1, -1.541, -0.305, 1.697, -0.234),
     (2, -1.913, -0.079, 1.406, -0.213),
@@ -103,7 +104,7 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
         """See Partitioned.most: no limit where containers end with their tasks, since width costs nothing there."""
         if not view.has_executors:
             return math.inf
-        unstarted = to_start(job) / sum(stage.tasks for stage in job.stages)
+        unstarted = to_start(job) / job.spec.tasks
         price = PRICE * math.exp(-FALL * (unstarted - 0.5)) * self._order.behind(job.id) ** GROWTH
         executors = executors_of(view, {stage.demand for stage in job.stages})
         spans = self._curve(job, view).spans
@@ -125,7 +126,7 @@ def _curve_of(job: JobState, view: ClusterView) -> Curve:
     stages = job.spec.stages
     times = [view.task_ms(job.id, stage.index) for stage in job.stages]
     seconds = tuple((ms or 0.0) / 1000 for ms in times)
-    tasks = sum(stage.tasks for stage in stages)
+    tasks = job.spec.tasks
     work = sum(each * stage.tasks for each, stage in zip(seconds, stages, strict=True))
     if work <= 0:
         seconds, work = (_UNKNOWN_S / tasks,) * len(stages), _UNKNOWN_S

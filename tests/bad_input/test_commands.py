@@ -1,6 +1,6 @@
 """Bad values of every option of every command: refused with one clear message, and nothing is written.
 
-250 cases in CI, all of them by night.
+500 cases in CI, all of them by night.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from tests.bad_input import place
 from tests.bad_input.commands import GOOD, Case, commands, drawn, every
 
-IN_CI: Final = 250
+IN_CI: Final = 500
 #: No case takes longer, s.
 LIMIT_S: Final = 20
 #: Lines of a message: a file of another kind has many mistakes.

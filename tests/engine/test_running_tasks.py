@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+from typing import Any
 
+import polars as pl
+import pytest
+import yaml
+
+import rm_emulator
 from rm_emulator.engine.assemble import settled
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import Execution, ListedTimes
@@ -49,3 +55,31 @@ def test_running_tasks_that_cannot_be_are_refused(running: RunningTask, submit_m
     job = WorkloadJob(job=job.job, submit_ms=submit_ms, runtimes=job.runtimes, running=job.running)
     with pytest.raises(ValueError, match=message):
         settled(CONFIG, Workload(name="w", jobs=(job,), resources=("cpu",)))
+
+
+@pytest.mark.parametrize("profile", ["events", "kubernetes", "yarn"])
+def test_tasks_stay_where_they_run_and_others_take_the_room_that_is_left(profile: str, tmp_path: Path) -> None:
+    """Four nodes of two cores: four tasks run, so the four that start at once find one core each on n3 and n4."""
+
+    def job(name: str, tasks: int, seconds: int, *running: tuple[str, int]) -> dict[str, Any]:
+        stage = {"name": "s", "tasks": tasks, "demand": {"cpu": 1}, "duration": f"{seconds}s"}
+        stage["running"] = [{"node": node, "elapsed": f"{elapsed}s"} for node, elapsed in running]
+        return {"name": name, "id": name, "stages": [stage]}
+
+    jobs = [job("a", 5, 100, ("n4", 40), ("n3", 20)), job("b", 4, 50, ("n2", 10), ("n2", 10))]
+    spec = {
+        "cluster": {"profile": profile, "nodes": [{"count": 4, "name": "n", "capacity": {"cpu": 2}}]},
+        "policies": [{"kind": "fifo"}],
+        "workload": {"kind": "jobs", "jobs": jobs},
+    }
+    path = tmp_path / "present.yaml"
+    document = {"apiVersion": "rm-emulator.io/v1alpha1", "kind": "Scenario", "metadata": {"name": "present"}}
+    path.write_text(yaml.safe_dump(document | {"spec": spec}))
+    tasks = rm_emulator.run(path, out=tmp_path / "out", jobs=1).tasks.sort("job", "task")
+    first = tasks.filter(pl.col("task") < 2)
+    assert first["node"].to_list() == ["n4", "n3", "n2", "n2"]
+    assert first["started_ms"].to_list() == [0] * 4
+    # A kubelet sees an end in whole seconds.
+    assert first["ended_ms"].to_list() == pytest.approx([60_000, 80_000, 40_000, 40_000], abs=1000)
+    at_once = tasks.filter((pl.col("task") >= 2) & (pl.col("started_ms") < 5000))
+    assert sorted(at_once["node"].to_list()) == ["n1", "n1", "n3", "n4"]

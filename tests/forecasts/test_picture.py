@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from rm_emulator.forecasts.answers import Answer, Delay, Expected, JobAnswer, NewJob
@@ -63,4 +65,4 @@ def test_delays_have_the_most_delayed_first_and_their_range() -> None:
 
 def test_an_unknown_picture_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no picture 'x' \(there are: ends, delays\)"):
-        forecast().plot("x")  # type: ignore[arg-type]
+        forecast().plot(cast(Any, "x"))

@@ -60,7 +60,7 @@ def to_come(paused: Paused) -> tuple[WorkloadJob, ...]:
 
 
 def present(paused: Paused, at_ms: int) -> Present:
-    return Present(paused.scheduler.snapshot(), {}, tuple(paused.past.jobs), at_ms)
+    return Present(paused.scheduler.snapshot(), tuple(paused.past.jobs), at_ms)
 
 
 @pytest.mark.parametrize("label", ["fifo", "drf", "las", "by_three_sigma", "by_slearn", "by_posterior"])
@@ -119,7 +119,7 @@ def known() -> Present:
 
 @pytest.fixture(scope="module")
 def stored(known: Present) -> list[dict[str, Any]]:
-    core = msgspec.msgpack.encode(BrainSnapshot(known.core, known.pods))
+    core = msgspec.msgpack.encode(BrainSnapshot(known.core, {}))
     return [*config_maps(SNAPSHOT, core), *config_maps(HISTORY, msgspec.msgpack.encode(known.history))]
 
 
@@ -140,7 +140,7 @@ def test_services_run_on_and_tasks_of_a_withdrawn_job_end_at_once() -> None:
         scheduler.handle(ContainerStarted(11, place.container))
     scheduler.handle(JobCancelled(50, "a/1"))
     history = tuple(PastJob(name="", submitted=0, finished=n + 1, stages=((1, 5000.0),)) for n in range(3))
-    answer = ask_present(Present(scheduler.snapshot(), {}, history, 100), Question(at_ms=0, draws=2))
+    answer = ask_present(Present(scheduler.snapshot(), history, 100), Question(at_ms=0, draws=2))
     assert [job.job for job in answer.jobs] == ["a/2"]
     start = answer.jobs[0].start
     assert start is not None
@@ -246,7 +246,7 @@ def test_options_of_runs_are_refused(command: Command, file: Path, options: list
 @pytest.mark.parametrize(
     ("get", "message"),
     [
-        ("echo 'the server is away' >&2; exit 1", "get configmaps --namespace rm-system: the server is away"),
+        ("echo 'the server is away' >&2; exit 1", "kubectl get configmaps: the server is away"),
         ("echo '{\"items\": []}'", "no brain of rm-emulator is installed"),
         ("echo nonsense", "the answer is no list of objects"),
     ],
