@@ -99,15 +99,15 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
             recorder,
             config=config,
             log=lambda name: _log(scenario, tasks, directory, stack, name),
-            progress=lambda _: progress(_status(simulation)),
+            progress=lambda _: progress(_status(simulation, tasks)),
         )
-        progress(_status(simulation))
+        progress(_status(simulation, tasks))
         if cell.replayed:
             stack.enter_context(read_only(scheduler.view for scheduler in who.schedulers))
         begun = time.perf_counter()
         simulation.run(scenario.spec.until)
         wall_s = time.perf_counter() - begun
-        progress(_status(simulation))
+        progress(_status(simulation, tasks))
         sha256 = who.sha256
         recorder.write(directory)
     if cell.replayed:
@@ -188,17 +188,17 @@ def _workload(built: Built) -> dict[str, Any]:
     return {"name": workload.name, "source": workload.source, "notes": list(built.notes), **date}
 
 
-def _status(simulation: Simulation) -> Status:
-    jobs, tasks = simulation.control.waiting
-    workload = simulation.workload
+def _status(simulation: Simulation, tasks: int) -> Status:
+    """The state of the run. tasks: of the workload, counted once by the caller, since a trace has thousands of jobs."""
+    waiting_jobs, waiting_tasks = simulation.control.waiting
     return Status(
         simulation.finished_tasks,
-        workload.tasks,
-        simulation.arrivals.finished_jobs,
-        len(workload.jobs),
-        simulation.calendar.now,
-        jobs,
         tasks,
+        simulation.arrivals.finished_jobs,
+        len(simulation.workload.jobs),
+        simulation.calendar.now,
+        waiting_jobs,
+        waiting_tasks,
     )
 
 

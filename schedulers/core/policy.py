@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -150,6 +150,9 @@ class Offer:
 
     __slots__ = ("_room", "_state", "_version", "job", "limit", "nodes", "stage")
 
+    #: Whether equal tasks of all jobs fit alike, without reservations.
+    is_for_all_jobs = True
+
     def __init__(
         self,
         state: ClusterState,
@@ -205,11 +208,27 @@ class Offer:
                     return True
         return False
 
+    def sizes(self, among: Collection[int] | None = None) -> set[int] | None:
+        """Sizes that may have room in the offer, a set of the caller's own; None where room depends on more.
+
+        among: an earlier answer for the same offer, without those that are known to have no room.
+        """
+        state = self._state
+        if not self.is_for_all_jobs or self.nodes is not None or self.job is not None:
+            return None
+        if state.idle or state.reservations is not None:
+            return None
+        if self.limit == 0:
+            return set()
+        return state.sizes.perhaps_with_room(state.sizes.active if among is None else among)
+
 
 class JobOffer(Offer):
     """All nodes, to a single job."""
 
     __slots__ = ("_only",)
+
+    is_for_all_jobs = False
 
     def __init__(self, state: ClusterState, job: JobState, *, limit: int | None = None) -> None:
         super().__init__(state, None, limit=limit)
@@ -233,6 +252,8 @@ class JobOffer(Offer):
 
 class Anything(Offer):
     """An offer with room for everything: a policy's first suggestion names the first job in line, room or not."""
+
+    is_for_all_jobs = False
 
     def has_room(self) -> bool:
         """See Offer.has_room."""

@@ -7,7 +7,7 @@ every node, so room is looked up by size, and lists of fitting nodes are kept up
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,8 @@ from schedulers.core.resources import Vector, fits
 if TYPE_CHECKING:
     from schedulers.core.live import JobState, NodeState, StageState
 
+#: Nodes with more room that a refused size is compared with, at most; with more, lists of fitting nodes are quicker.
+RISEN: Final = 256
 #: Changes of nodes remembered for the lists of fitting nodes before all lists are made anew.
 CHANGES: Final = 100_000
 
@@ -93,9 +95,18 @@ class Sizes:
     _has_room: dict[int, int] = field(default_factory=dict)
     # Indexes of nodes with changed room, oldest first.
     _changes: list[int] = field(default_factory=list)
-    # Sizes that fitted no node, since some node last got more room.
+    # Sizes that fitted no node when last asked about.
     _refused: set[int] = field(default_factory=set)
-    # The demands of such sizes for anywhere; of a larger and a smaller demand only the smaller.
+    # Nodes with more room since then: whether a refused size fits them is not known.
+    _risen: dict[int, NodeState] = field(default_factory=dict)
+    # At most the least of each resource that any launchable or refused size asks for.
+    _least: list[int] = field(default_factory=list)
+    # The most of each resource free on any of these nodes, and the version of the nodes' room that it is of.
+    _most: list[int] = field(default_factory=list)
+    _most_at: int = -1
+    _room_version: int = 0
+    # The demands of sizes for anywhere that were refused since some node last got more room; of a larger and a smaller
+    # demand only the smaller.
     _refused_demands: list[Vector] = field(default_factory=list)
     # By node the last answer of `could_place`, and its version.
     _could_place: dict[int, tuple[int, bool]] = field(default_factory=dict)
@@ -162,6 +173,7 @@ class Sizes:
         self.active |= dict.fromkeys(active)
 
     def _wake(self, size: int) -> None:
+        self._least = [*map(min, self._least, self.demands[size])] if self._least else [*self.demands[size]]
         self.activity_version += 1
         self._on_wake(size)
 
@@ -213,10 +225,14 @@ class Sizes:
 
         less: the node only has less room than before.
         """
-        if self._refused and not less:
-            self._refused.clear()
+        if not less:
             self._refused_demands.clear()
+            if self._refused:
+                self._risen[node.index] = node
+            if len(self._risen) > RISEN:
+                self._refused, self._risen = set(), {}
         node.version += 1
+        self._room_version += 1
         self._changes.append(node.index)
         # Bounded memory: after so many changes a list is sooner made anew than caught up.
         if len(self._changes) > CHANGES:
@@ -254,7 +270,29 @@ class Sizes:
 
     def has_room(self) -> bool:
         """Whether any launchable task fits any node now."""
-        return any(map(self.fits_some_node, self.active))
+        if not self._risen and self.active.keys() <= self._refused:
+            return False
+        if any(map(self.fits_some_node, self.active)):
+            return True
+        self._settle()
+        return False
+
+    def _settle(self) -> None:
+        """Note that no launchable size has room on any node; a size at a limit may have not been asked about."""
+        self._refused, self._risen = self.active.keys() - self.bounds.keys(), {}
+        self._least = [min(wanted) for wanted in zip(*[self.demands[size] for size in self.active], strict=True)]
+        self._most_at = -1
+
+    def perhaps_with_room(self, sizes: Collection[int]) -> set[int]:
+        """The launchable ones of these sizes that are not known to fit no node now; a set of the caller's own.
+
+        sizes: all launchable sizes, without some that have no room.
+        """
+        active, refused, demands, most = self.active, self._refused, self.demands, self._most_on_risen()
+        found = {s for s in sizes if s in active and (s not in refused or (most and fits(demands[s], most)))}
+        if not found:
+            self._settle()
+        return found
 
     def with_room(self) -> list[NodeState]:
         """Nodes with room for any launchable task now, in order of arrival."""
@@ -316,7 +354,7 @@ class Sizes:
         if size in self.bounds and not self.admits(size):
             return _NOTHING
         # Fast path: on a full cluster hundreds of sizes would each ask all changed nodes in vain.
-        if size in self._refused or self._is_larger_than_refused(size):
+        if not self._rises(size) if size in self._refused else self._is_larger_than_refused(size):
             return _NOTHING
         there = self._lists.get(size)
         changes = len(self._changes)
@@ -327,10 +365,14 @@ class Sizes:
             self._catch_up(there, size)
         if not there.fitting:
             self._refuse(size)
+        else:
+            self._refused.discard(size)
         return Fitting(there.fitting, self.nodes)
 
     def fits_some_node(self, size: int) -> bool:
         """Whether any node has room for the size now, and the size is not at a limit."""
+        if size in self._refused:
+            return self._rises(size) and self.admits(size)
         # Fast path: one node known to have room answers, and no list is caught up.
         node = self.nodes.get(self._has_room.get(size, -1))
         if node is not None and self._fits(node, size) and self.admits(size):
@@ -340,6 +382,22 @@ class Sizes:
             # The last node in order of arrival: first fit takes the last node of all.
             self._has_room[size] = found.indexes[-1]
         return bool(found)
+
+    def _most_on_risen(self) -> list[int]:
+        """The most of each resource that is free on any node with more room since the refusals; empty without such."""
+        if self._most_at != self._room_version:
+            self._most_at = self._room_version
+            # Nodes that are full again, or gone, would be asked in vain about each size.
+            least, nodes = self._least, self.nodes
+            self._risen = {i: node for i, node in self._risen.items() if i in nodes and fits(least, node.free)}
+            self._most = [max(free) for free in zip(*[node.free for node in self._risen.values()], strict=True)]
+        return self._most
+
+    def _rises(self, size: int) -> bool:
+        """Whether a node with more room since the refusals takes a refused size."""
+        # Fast path: no such node has as much of each resource, which rules out most sizes with a single comparison.
+        most = self._most_on_risen()
+        return bool(most) and fits(self.demands[size], most) and any(self._fits(n, size) for n in self._risen.values())
 
     def _is_larger_than_refused(self, size: int) -> bool:
         """Whether a smaller size was refused, and so this size is."""

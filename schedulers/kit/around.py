@@ -42,6 +42,8 @@ class NarrowedOffer(Offer):
 
     __slots__ = ("_whole", "admits")
 
+    is_for_all_jobs = False
+
     def __init__(self, offer: Offer, admits: Callable[[JobState], bool]) -> None:
         super().__init__(offer._state, offer.nodes, job=offer.job, stage=offer.stage, limit=offer.limit)
         self._whole, self.admits = offer, admits

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
 from schedulers.core.abilities import OrdersAhead, TellsTurn
-from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Tie, TieSetting
+from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions, Tie, TieSetting
+from schedulers.kit.by_size import BySize
 
 if TYPE_CHECKING:
     from schedulers.core.state import JobState, StageState
+
+#: Jobs for each size with room, at least, where the jobs of these sizes are looked up instead of walking over all jobs.
+_FEW: Final = 4
 
 Key = tuple[Any, ...]
 Measure = Annotated[
@@ -120,6 +124,7 @@ class Ordered(Sequencing, TellsTurn):
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._order = Order()
+        self._by_size: BySize | None = None
 
     @abstractmethod
     def key(self, job: JobState, view: ClusterView) -> Key:
@@ -143,21 +148,44 @@ class Ordered(Sequencing, TellsTurn):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job with a task on offer that fits, until nothing fits."""
-        placed = True
-        while placed:
-            placed = False
+        sizes, more = offer.sizes(), True
+        while more:
             self._refresh(view)
-            for _, name in self._order.entries:
-                job = view.jobs[name]
-                for stage in self.stages(job, view):
-                    if offer.fits(job, stage):
-                        outcome = yield Suggestion(name, stage.index, count=stage.waiting if self.bundles else 1)
-                        if outcome.placed:
-                            placed = offer.has_room()
-                            break
-                else:
+            more = yield from self._serve_first(view, offer, sizes)
+            if sizes is None:
+                more = more and offer.has_room()
+            else:
+                sizes = offer.sizes(sizes)
+                more = more and bool(sizes)
+
+    def _serve_first(
+        self, view: ClusterView, offer: Offer, sizes: set[int] | None
+    ) -> Generator[Suggestion, Outcome, bool]:
+        """Suggest the first stage that fits; returns whether any task started.
+
+        sizes: those that may have room; a size found to have none is taken out, since room only falls meanwhile.
+        """
+        for name in self._among(sizes, view):
+            job = view.jobs[name]
+            for stage in self.stages(job, view):
+                if sizes is not None and stage.size not in sizes:
                     continue
-                break
+                if offer.fits(job, stage):
+                    outcome = yield Suggestion(name, stage.index, count=stage.waiting if self.bundles else 1)
+                    if outcome.placed:
+                        return True
+                elif sizes is not None:
+                    sizes.discard(stage.size)
+        return False
+
+    def _among(self, sizes: Collection[int] | None, view: ClusterView) -> Iterator[str]:
+        """Ids in order, at least of the jobs that wait for any of the sizes."""
+        # Where many sizes have room, a walk soon comes to a job that fits.
+        if sizes is None or _FEW * len(sizes) > len(self._order):
+            return iter(self._order)
+        if self._by_size is None:
+            self._by_size = BySize((key, view.jobs[name]) for key, name in self._order.entries)
+        return self._by_size.among(sizes)
 
     def line(self, view: ClusterView) -> Sequence[str]:
         """See TellsTurn.line: by key, then newly waiting jobs, in order of submission."""
@@ -172,14 +200,20 @@ class Ordered(Sequencing, TellsTurn):
             if job is None:
                 self._leave(name, view)
             else:
-                self._order.put(name, self.key(job, view))
+                key = self.key(job, view)
+                self._order.put(name, key)
+                if self._by_size is not None:
+                    self._by_size.put(job, key)
 
     def _leave(self, name: str, view: ClusterView) -> None:
         """A job has nothing waiting, or is gone."""
         self._order.drop(name)
+        if self._by_size is not None:
+            self._by_size.drop(name)
 
     def _sort(self, view: ClusterView) -> None:
         """Put all waiting jobs in order anew."""
+        self._by_size = None
         self._order.fill({name: self.key(job, view) for name, job in view.waiting.items()})
 
     def load(self, data: Any, view: ClusterView) -> None:

@@ -16,14 +16,17 @@ from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from rm_emulator.workload.synthetic import generate
+from schedulers.core import sizes as sizes_of_tasks
 from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, QueueChanged, Tick
 from schedulers.core.holds import Holds
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
+from schedulers.core.policy import Offer
 from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.sizes import Fitting, Sizes
 from schedulers.core.state import ClusterState, JobState, StageState
+from schedulers.kit import ordered
 from schedulers.placers.first_fit import FirstFit
 from schedulers.policies.gs import GenericScheduler
 from schedulers.policies.hdrf import HierarchicalDrf, _Values
@@ -373,18 +376,30 @@ def _log_of_cycles(work: list[tuple[int, int, int, int]], policy: str, limit: in
     return b"".join(written)
 
 
-@given(WORK, st.sampled_from(("fifo", "fair")), st.sampled_from((None, 3)))
-@settings(max_examples=25, deadline=None)
+#: Jobs for each size from which on jobs are looked up by size, and nodes with more room that are remembered.
+CHOICES = st.tuples(st.sampled_from((0, 4)), st.integers(0, 5))
+
+
+@given(WORK, st.sampled_from(("fifo", "fair", "sjf")), st.sampled_from((None, 3)), CHOICES)
+@settings(max_examples=60, deadline=None)
 def test_cycles_decide_as_if_every_node_were_asked_for_every_task(
-    work: list[tuple[int, int, int, int]], policy: str, limit: int | None
+    work: list[tuple[int, int, int, int]], policy: str, limit: int | None, choices: tuple[int, int]
 ) -> None:
-    """Refused sizes answer for larger sizes, and equal tasks fill a node before the next node is looked for."""
+    """Refused sizes answer for larger sizes, only nodes with more room are asked again, jobs are looked up by size, and
+    equal tasks fill a node before the next node is looked for.
+    """
 
     def asked(sizes: Sizes, size: int) -> Fitting:
         return Fitting(sizes._ask_every_node(size) if sizes.admits(size) else [], sizes.nodes)
 
-    fast = _log_of_cycles(work, policy, limit)
-    with mock.patch.object(Sizes, "fitting", asked), mock.patch.object(FirstFit, "takes_first", False):
+    with mock.patch.object(ordered, "_FEW", choices[0]), mock.patch.object(sizes_of_tasks, "RISEN", choices[1]):
+        fast = _log_of_cycles(work, policy, limit)
+    with (
+        mock.patch.object(Sizes, "fitting", asked),
+        mock.patch.object(Sizes, "fits_some_node", lambda sizes, size: bool(asked(sizes, size))),
+        mock.patch.object(Offer, "is_for_all_jobs", False),
+        mock.patch.object(FirstFit, "takes_first", False),
+    ):
         assert _log_of_cycles(work, policy, limit) == fast
 
 
