@@ -77,6 +77,10 @@ class Books(ABC):
     def _cluster_changed(self) -> None:
         """Nodes came or went."""
 
+    def restore(self) -> None:
+        """Work out figures that follow from others, since the books of another version may lack them."""
+        self.asking = sum(len(app.keys) for app in self.apps.values())
+
     # -- decisions ------------------------------------------------------------------------------
 
     @abstractmethod

@@ -20,6 +20,7 @@ from schedulers.yarn.locality import LocalityDelay, is_asked, missed_before
 from schedulers.yarn.preemption import Holder, Monitor, MonitorConfig, PreemptionCandidate, QueueUse, Verdict
 from schedulers.yarn.queues import (
     ROOT,
+    UNKNOWN,
     LeafQueue,
     Parent,
     QueueConfig,
@@ -123,6 +124,13 @@ class CapacityScheduler(Books):
             leaf.sort()
         self._cluster_changed()
 
+    def restore(self) -> None:
+        """See Books.restore."""
+        super().restore()
+        for leaf in self.root.leaves():
+            leaf.count_newcomers()
+            bounds.bind_floor(leaf, self.total, self.rc)
+
     def takes(self, queue: str) -> bool:
         """See Books.takes."""
         return queue in self._leaves
@@ -172,6 +180,7 @@ class CapacityScheduler(Books):
         app.queue = leaf.path
         self._leaf_of[app.id] = leaf
         leaf.users.setdefault(app.user, User(self.zero, self.zero)).pending += 1
+        leaf.count_newcomers()
         insort(leaf.pending, app, key=fifo_key)
         self._activate(leaf)
 
@@ -189,6 +198,7 @@ class CapacityScheduler(Books):
             leaf.am_used, user.am_used = minus(leaf.am_used, size), minus(user.am_used, size)
         if not user.active and not user.pending:
             del leaf.users[app.user]
+        leaf.count_newcomers()
         leaf.version += 1
         self._activate(leaf)
 
@@ -236,6 +246,7 @@ class CapacityScheduler(Books):
             app.hungry = True
         user.pending -= 1
         user.active += 1
+        leaf.count_newcomers()
         leaf.am_used, user.am_used = plus(leaf.am_used, size), plus(user.am_used, size)
         leaf.version += 1
         app.refusal = None
@@ -264,7 +275,7 @@ class CapacityScheduler(Books):
         account(leaf, amount)
         user = leaf.users[app.user]
         user.used = plus(user.used, amount)
-        user.ratio = self.rc.ratio(user.used, self.total)
+        user.ratio = UNKNOWN
         leaf.version += 1
         leaf.moved(app)
 
@@ -371,11 +382,11 @@ class CapacityScheduler(Books):
 
     def _user_may(self, leaf: LeafQueue, app: App, limits: _Limits) -> bool:
         """LeafQueue.canAssignToUser: not *above* the limit, so another container always fits."""
-        limit = bounds.user_limit(leaf, self.minimum, self.total, self.rc)
         used = leaf.users[app.user].used
         limits.unreserve = self.zero
-        if self.rc.compare(self.total, used, limit) <= 0:
+        if bounds.is_within_user_limit(leaf, used, self.minimum, self.total, self.rc):
             return True
+        limit = bounds.user_limit(leaf, self.minimum, self.total, self.rc)
         if self.config.continue_looking and self.rc.compare(self.total, minus(used, app.reserved), limit) <= 0:
             limits.unreserve = minus(used, limit)
             return True
@@ -533,11 +544,10 @@ class CapacityScheduler(Books):
             if not self.rc.fits(after, queue.most):
                 self._refuse(app, Why.QUEUE_LIMIT, queue.path, after, *self._bound(after, queue.most))
                 return False
-        limit = bounds.user_limit(leaf, self.minimum, self.total, self.rc)
         used = leaf.users[app.user].used
         if giving:
             used = minus(used, released)
-        return self.rc.compare(self.total, used, limit) <= 0
+        return bounds.is_within_user_limit(leaf, used, self.minimum, self.total, self.rc)
 
     def _fulfil(self, node: SchedulerNode, reservation: ReservedContainer) -> None:
         """CapacityScheduler.allocateFromReservedContainer: the reservation only, whatever the result."""

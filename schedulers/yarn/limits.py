@@ -5,8 +5,13 @@ Follows LeafQueue.calculateAndGetAMResourceLimit, getUserAMResourceLimit and Use
 
 from __future__ import annotations
 
-from schedulers.yarn.queues import LeafQueue
+from typing import Final
+
+from schedulers.yarn.queues import UNKNOWN, LeafQueue
 from schedulers.yarn.vectors import Calculator, Vector, divide_ceil, plus, round_up, single, times
+
+#: Below this size of a cluster, 100 % of an amount is exactly the amount, in floats of 64 bits.
+_EXACT: Final = 2**40
 
 
 def am_limit(leaf: LeafQueue, minimum: Vector, calculator: Calculator) -> Vector:
@@ -35,11 +40,30 @@ def user_limit(leaf: LeafQueue, minimum: Vector, total: Vector, calculator: Calc
 
     Kept until the queue's version changes.
     """
-    version, limit = leaf.user_limit
-    if version != leaf.version:
+    _note_asked(leaf)
+    limit = leaf.user_limit[1]
+    if limit is None:
         limit = _user_limit(leaf, minimum, total, calculator)
         leaf.user_limit = (leaf.version, limit)
     return limit
+
+
+def _note_asked(leaf: LeafQueue) -> None:
+    """The limit of this version of the queue is asked for: users with only pending applications count as of now."""
+    if leaf.user_limit[0] != leaf.version:
+        leaf.user_limit = (leaf.version, None)
+        leaf.only_pending = leaf.newcomers
+
+
+def is_within_user_limit(
+    leaf: LeafQueue, used: Vector, minimum: Vector, total: Vector, calculator: Calculator
+) -> bool:
+    """Whether a use is not above the user limit."""
+    # Fast path: at most as much as the limit is at least, whatever the users hold; asked for every container.
+    if calculator.compare(total, used, leaf.user_floor) <= 0:
+        _note_asked(leaf)
+        return True
+    return calculator.compare(total, used, user_limit(leaf, minimum, total, calculator)) <= 0
 
 
 def bind_users(leaf: LeafQueue, minimum: Vector, total: Vector, calculator: Calculator) -> None:
@@ -48,8 +72,17 @@ def bind_users(leaf: LeafQueue, minimum: Vector, total: Vector, calculator: Calc
     factor = leaf.config.user_limit_factor
     leaf.user_part = _part(leaf, capacity)
     leaf.user_most = leaf.most_down if factor == -1 or not any(leaf.capacity) else times(capacity, single(factor))
+    bind_floor(leaf, total, calculator)
     for user in leaf.users.values():
-        user.ratio = calculator.ratio(user.used, total)
+        user.ratio = UNKNOWN
+
+
+def bind_floor(leaf: LeafQueue, total: Vector, calculator: Calculator) -> None:
+    """The least possible user limit with these settings and this cluster."""
+    # A user's part of 100 % is the capacity, or, once as much is in use, all use and more: never below the capacity.
+    whole = leaf.config.user_limit == 100 and max(total, default=0) < _EXACT
+    part = leaf.least if whole else (0,) * len(total)
+    leaf.user_floor = calculator.smaller(total, part, leaf.user_most)
 
 
 def _part(leaf: LeafQueue, whole: Vector) -> Vector:
@@ -59,15 +92,14 @@ def _part(leaf: LeafQueue, whole: Vector) -> Vector:
 
 def _user_limit(leaf: LeafQueue, minimum: Vector, total: Vector, calculator: Calculator) -> Vector:
     """UsersManager.computeUserLimit; a single pass over all users, for active and for only pending users too."""
-    consumed, used, asking, only_pending = 0.0, minimum, 0, 0
+    consumed, used, asking = 0.0, minimum, 0
     for user in leaf.users.values():
+        if user.ratio == UNKNOWN:
+            user.ratio = calculator.ratio(user.used, total)
         consumed += user.ratio
         if user.asking:
             used = plus(used, user.used)
             asking += 1
-        if user.pending and not user.active:
-            only_pending += 1
-    leaf.only_pending = only_pending
     current = calculator.times_up(total, single(consumed), minimum)
     part = leaf.user_part
     if calculator.compare(total, current, leaf.least) >= 0:

@@ -446,7 +446,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
         if data is not None:
             self._units = Units(view.resources, whole=self._whole)
             self._yarn = memory.load(data["books"])
-            self._yarn.asking = sum(len(app.keys) for app in self._yarn.apps.values())
+            self._yarn.restore()
             for taken, number, app in data["held"]:
                 self._note_container(taken, number, app)
 

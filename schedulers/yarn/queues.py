@@ -17,6 +17,8 @@ from schedulers.yarn.records import App
 from schedulers.yarn.vectors import Calculator, Vector, minus, plus, round_down, single, times, times_down
 
 ROOT: Final = "root"
+#: The ratio of a user before anybody has asked for the ratio.
+UNKNOWN: Final = -1.0
 
 
 class QueueConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +59,7 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True):
 class User(msgspec.Struct, eq=False):
     """UsersManager.User: use of a leaf queue by a user. asking: counting applications with open asks.
 
-    ratio: used part of the cluster.
+    ratio: used part of the cluster, UNKNOWN since the last change of use.
     """
 
     used: Vector
@@ -124,7 +126,8 @@ class LeafQueue(YarnQueue):
     active: activated applications, in order of service; hungry: active applications with open asks; pending:
     applications waiting for activation. version changes with all inputs of the user limit. limit: largest possible use
     at the queue's last turn; am_basis: the same as known to activation. least, user_part, user_most: parts of the user
-    limit from settings and cluster alone.
+    limit from settings and cluster alone; user_floor: the least possible user limit, from the same. newcomers: users
+    with nothing but pending applications; only_pending: the same, as of the last user limit.
     """
 
     def __init__(self, config: QueueConfig, parent: YarnQueue | None, zero: Vector) -> None:
@@ -136,13 +139,17 @@ class LeafQueue(YarnQueue):
         self.am_used = zero
         self.limit = self.am_basis = zero
         self.version = 0
-        self.user_limit: tuple[int, Vector] = (-1, zero)
-        self.least = self.user_part = self.user_most = zero
-        self.only_pending = 0
+        self.user_limit: tuple[int, Vector | None] = (-1, None)
+        self.least = self.user_part = self.user_most = self.user_floor = zero
+        self.newcomers = self.only_pending = 0
 
     def leaves(self) -> Iterator[LeafQueue]:
         """See Queue."""
         yield self
+
+    def count_newcomers(self) -> None:
+        """Count `newcomers` anew, after applications came, went or began to run."""
+        self.newcomers = sum(1 for user in self.users.values() if user.pending and not user.active)
 
     def key(self, app: App) -> tuple[Any, ...]:
         """How its applications are ordered, pending ones always by fifo."""

@@ -32,7 +32,7 @@ from schedulers.policies.gs import GenericScheduler
 from schedulers.policies.hdrf import HierarchicalDrf, _Values
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.fair import FairScheduler
-from schedulers.yarn.limits import user_limit
+from schedulers.yarn.limits import is_within_user_limit, user_limit
 from schedulers.yarn.locality import LocalityDelay, is_asked, missed_before
 from schedulers.yarn.queues import LeafQueue, Parent, QueueConfig, in_order, kids_in_order, utilization
 from schedulers.yarn.records import ANY, Ask, Level
@@ -225,8 +225,12 @@ def test_limits_of_users_and_orders_of_queues_that_are_kept_are_what_they_would_
         take(scheduler, *step)
         for leaf in scheduler.root.leaves():
             if leaf.users:
-                limit = user_limit(leaf, scheduler.minimum, scheduler.total, scheduler.rc)
-                assert limit == user_limit_anew(leaf, scheduler)
+                anew = user_limit_anew(leaf, scheduler)
+                ways = scheduler.minimum, scheduler.total, scheduler.rc
+                for user in leaf.users.values():
+                    within = scheduler.rc.compare(scheduler.total, user.used, anew) <= 0
+                    assert is_within_user_limit(leaf, user.used, *ways) == within
+                assert user_limit(leaf, *ways) == anew
         for parent in (scheduler.root, scheduler.root.kids[0]):
             kept = kids_in_order(parent, scheduler.total, scheduler.minimum, scheduler.rc)
             assert [kid.path for kid in kept] == order_anew(parent, scheduler)
