@@ -46,6 +46,7 @@ class Beats(Profile):
         beat = self._hear_beat if self._disorder is None else self._beat_in_disorder
         self._idle_beats = self.control.idle_beats
         idle = self._beats_pass if self._disorder is None and self._idle_beats is not None else None
+        self._idle = idle
         self.ring = Ring(
             engine.calendar, phases, config.heartbeat_ms, beat, begin=begin_ms, idle=idle, let_pass=self._let_pass
         )
@@ -186,6 +187,10 @@ class Beats(Profile):
             self._unreported -= len(ended)
             for container in ended:
                 self.report(container)
+        # Fast path: most ends leave nothing to start, and the beat that told of the end changes nothing more.
+        if self._idle is not None and self._idle():
+            self._let_pass(((engine.calendar.now, node),))
+            return
         engine.ask(Heartbeat(engine.calendar.now, name))
         self._settle(node, changed=self.control.version != version)
 

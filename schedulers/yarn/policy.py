@@ -182,7 +182,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
 
     def beats_pass(self, view: ClusterView) -> bool:
         """See PassesBeats.beats_pass."""
-        return self._by_beat and not self._victims and self._is_idle(view)
+        return not self._victims and self._is_idle(view)
 
     def _note(self, yarn: Y, event: Event, view: ClusterView) -> None:
         """Take a fact over into the books."""
