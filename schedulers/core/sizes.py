@@ -99,6 +99,8 @@ class Sizes:
     _refused: set[int] = field(default_factory=set)
     # Nodes with more room since then: whether a refused size fits them is not known.
     _risen: dict[int, NodeState] = field(default_factory=dict)
+    # Whether such nodes are followed. Without, as where single nodes are offered, more room ends all refusals.
+    _follows_risen: bool = False
     # At most the least of each resource that any launchable or refused size asks for.
     _least: list[int] = field(default_factory=list)
     # The most of each resource free on any of these nodes, and the version of the nodes' room that it is of.
@@ -173,7 +175,8 @@ class Sizes:
         self.active |= dict.fromkeys(active)
 
     def _wake(self, size: int) -> None:
-        self._least = [*map(min, self._least, self.demands[size])] if self._least else [*self.demands[size]]
+        if self._follows_risen:
+            self._least = [*map(min, self._least or self.demands[size], self.demands[size])]
         self.activity_version += 1
         self._on_wake(size)
 
@@ -227,10 +230,10 @@ class Sizes:
         """
         if not less:
             self._refused_demands.clear()
-            if self._refused:
+            if self._follows_risen and len(self._risen) < RISEN:
                 self._risen[node.index] = node
-            if len(self._risen) > RISEN:
-                self._refused, self._risen = set(), {}
+            elif self._refused:
+                self._refused, self._risen, self._follows_risen = set(), {}, False
         node.version += 1
         self._room_version += 1
         self._changes.append(node.index)
@@ -274,12 +277,13 @@ class Sizes:
             return False
         if any(map(self.fits_some_node, self.active)):
             return True
-        self._settle()
+        if self._follows_risen:
+            self._settle()
         return False
 
     def _settle(self) -> None:
         """Note that no launchable size has room on any node; a size at a limit may have not been asked about."""
-        self._refused, self._risen = self.active.keys() - self.bounds.keys(), {}
+        self._refused, self._risen, self._follows_risen = self.active.keys() - self.bounds.keys(), {}, True
         self._least = [min(wanted) for wanted in zip(*[self.demands[size] for size in self.active], strict=True)]
         self._most_at = -1
 

@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -21,8 +21,9 @@ from schedulers.kit.by_size import BySize
 if TYPE_CHECKING:
     from schedulers.core.state import JobState, StageState
 
-#: Jobs for each size with room, at least, where the jobs of these sizes are looked up instead of walking over all jobs.
-_FEW: Final = 4
+#: Waiting jobs from which on the sizes with room are looked at first, and jobs for each such size from which on the
+#: jobs of these sizes are looked up instead of walking over all jobs.
+_MANY, _FEW = 256, 4
 
 Key = tuple[Any, ...]
 Measure = Annotated[
@@ -148,7 +149,11 @@ class Ordered(Sequencing, TellsTurn):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job with a task on offer that fits, until nothing fits."""
-        sizes, more = offer.sizes(), True
+        sizes, more = None, True
+        if len(self._order) >= _MANY:
+            sizes = offer.sizes()
+        else:
+            self._by_size = None
         while more:
             self._refresh(view)
             more = yield from self._serve_first(view, offer, sizes)

@@ -55,9 +55,7 @@ def _note_asked(leaf: LeafQueue) -> None:
         leaf.only_pending = leaf.newcomers
 
 
-def is_within_user_limit(
-    leaf: LeafQueue, used: Vector, minimum: Vector, total: Vector, calculator: Calculator
-) -> bool:
+def is_within_user_limit(leaf: LeafQueue, used: Vector, minimum: Vector, total: Vector, calculator: Calculator) -> bool:
     """Whether a use is not above the user limit."""
     # Fast path: at most as much as the limit is at least, whatever the users hold; asked for every container.
     if calculator.compare(total, used, leaf.user_floor) <= 0:

@@ -380,14 +380,15 @@ def _log_of_cycles(work: list[tuple[int, int, int, int]], policy: str, limit: in
     return b"".join(written)
 
 
-#: Jobs for each size from which on jobs are looked up by size, and nodes with more room that are remembered.
-CHOICES = st.tuples(st.sampled_from((0, 4)), st.integers(0, 5))
+#: Jobs from which on sizes are looked at first, jobs for each size from which on jobs are looked up by size, and nodes
+#: with more room that are remembered.
+CHOICES = st.tuples(st.sampled_from((0, 3)), st.sampled_from((0, 4)), st.integers(0, 5))
 
 
 @given(WORK, st.sampled_from(("fifo", "fair", "sjf")), st.sampled_from((None, 3)), CHOICES)
 @settings(max_examples=60, deadline=None)
 def test_cycles_decide_as_if_every_node_were_asked_for_every_task(
-    work: list[tuple[int, int, int, int]], policy: str, limit: int | None, choices: tuple[int, int]
+    work: list[tuple[int, int, int, int]], policy: str, limit: int | None, choices: tuple[int, int, int]
 ) -> None:
     """Refused sizes answer for larger sizes, only nodes with more room are asked again, jobs are looked up by size, and
     equal tasks fill a node before the next node is looked for.
@@ -396,7 +397,11 @@ def test_cycles_decide_as_if_every_node_were_asked_for_every_task(
     def asked(sizes: Sizes, size: int) -> Fitting:
         return Fitting(sizes._ask_every_node(size) if sizes.admits(size) else [], sizes.nodes)
 
-    with mock.patch.object(ordered, "_FEW", choices[0]), mock.patch.object(sizes_of_tasks, "RISEN", choices[1]):
+    many, few, risen = choices
+    with (
+        mock.patch.multiple(ordered, _MANY=many, _FEW=few),
+        mock.patch.object(sizes_of_tasks, "RISEN", risen),
+    ):
         fast = _log_of_cycles(work, policy, limit)
     with (
         mock.patch.object(Sizes, "fitting", asked),
