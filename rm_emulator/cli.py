@@ -508,6 +508,7 @@ def simulate(
     json: Json = False,
     quiet: Quiet = False,
     plugin: Plugin = None,
+    engine: Engine = None,
 ) -> None:
     """When will waiting jobs run, and a new job? Whom does the new job delay, what would let the new job start sooner?
 
@@ -527,6 +528,7 @@ def simulate(
             tolerance_pct=tolerance,
             json=json,
             quiet=quiet,
+            engine=engine,
         )
     except KeyboardInterrupt:
         _report("interrupted: nothing was written")
@@ -578,9 +580,7 @@ def train(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder of the run (default: out/train/NAME)."),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes that play (default: one a core).")
-    ] = None,
+    jobs: options.Players = None,
     engine: Engine = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="The same in two minutes, to see that it works.")] = False,

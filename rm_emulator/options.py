@@ -31,6 +31,9 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change one value, such as spec.workload.load=0.8."),
 ]
+Players = Annotated[
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes that play (default: one a core).")
+]
 Engine = Annotated[
     str | None,
     typer.Option("--engine", metavar="dask://HOST:PORT", help="Run on a Dask cluster's workers, or on dask:local."),

@@ -14,8 +14,8 @@ import msgspec
 
 from rm_emulator.engine.control import Stalled
 from rm_emulator.engine.recording import MemoryRecording
-from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
-from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.assembly import assemble, cluster_of
+from rm_emulator.experiments.cell import Cell, inputs_of
 from rm_emulator.experiments.changes import CellSetting, Change, changes
 from rm_emulator.experiments.directory import stored, stored_key
 from rm_emulator.experiments.grid import cells
@@ -87,12 +87,17 @@ def recorded_cell(log: Path, plugins: Sequence[str | Path] = ()) -> RecordedCell
     cell = next((cell for cell in cells(load(source), [str(file) for file in plugins]) if cell.place == place), None)
     if cell is None:
         raise InvalidInput([Issue(str(source), f"has no policy and seed of {place}")])
-    scenario = Scenario.model_validate(cell.scenario)
-    built = workload_of(scenario, cell.seed)
+    made = rebuilt(cell, directory, stored(directory)["wall_s"])
     if stored_key(directory) != cell.key:
         message = "was made by another version of rm-emulator, from another trace or with other plug-ins"
         hint = "run the scenario again"
         raise InvalidInput([Issue(str(directory), message, hint=hint)])
+    return made
+
+
+def rebuilt(cell: Cell, directory: Path, wall_s: float) -> RecordedCell:
+    """The same cell, for a process that need not have its directory. Raises InvalidInput as `load` does."""
+    scenario, built = inputs_of(cell)
     resources = Resources(built.workload.resources)
     sizes = scenario.spec.cluster.sizes
     setting = CellSetting(
@@ -102,7 +107,7 @@ def recorded_cell(log: Path, plugins: Sequence[str | Path] = ()) -> RecordedCell
         None if sizes is None else container_sizes(sizes, resources),
         "weight" in uses_of_queues(cell.scenario["spec"]["policies"][0]),
     )
-    return RecordedCell(cell, scenario, setting, directory, stored(directory)["wall_s"])
+    return RecordedCell(cell, scenario, setting, directory, wall_s)
 
 
 def try_changes(run: RecordedCell, story: Story, progress: Progress | None = None) -> Advice:

@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 
 from rm_emulator.experiments.api import Results
+from rm_emulator.experiments.engines import engine_of
 from rm_emulator.forecasts.answers import Answer, Expected
 from rm_emulator.forecasts.asked import Question, ask
 from rm_emulator.forecasts.changes import AskedChange
@@ -124,6 +125,7 @@ def simulate(
     drain: str | Iterable[str] = (),
     add: str | Iterable[str] = (),
     plugins: Iterable[str | Path] = (),
+    engine: str | None = None,
 ) -> Forecast:
     """Play a run on from a moment, draw by draw: when will its jobs start and end?
 
@@ -133,7 +135,7 @@ def simulate(
     the answers. tries: whether changes to a job asked about are tried. policy, drain, add: a change to the present that
     is compared with the present as it is: another policy (its kind, or an entry of `policies`), nodes that take no new
     containers, and more nodes like a node (`"10xn1"`). plugins: of the run if its own have moved; with another policy,
-    of the other policy.
+    of the other policy. engine: as for `run`, a Dask cluster whose workers play.
     Raises `rm_emulator.issues.InvalidInput`.
     """
     question = Question(
@@ -147,7 +149,8 @@ def simulate(
     )
     folder = run.path if isinstance(run, Results) else Path(run)
     files: Sequence[str | Path] = tuple(plugins)
-    return Forecast(ask(folder, question, label=label, seed=seed, plugins=files))
+    workers = None if engine is None else engine_of(engine, None)
+    return Forecast(ask(folder, question, label=label, seed=seed, plugins=files, engine=workers))
 
 
 def _several(names: str | Iterable[str]) -> tuple[str, ...]:

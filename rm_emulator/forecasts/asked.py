@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,17 +25,20 @@ from rm_emulator.forecasts.answers import (
     judge,
     most_frequent,
 )
-from rm_emulator.forecasts.arrivals import Recent
-from rm_emulator.forecasts.changes import AskedChange, ReadChange, Takeover, compared, read_change, taken_over
-from rm_emulator.forecasts.draws import KnownRunTimes
+from rm_emulator.forecasts.changes import AskedChange, ReadChange, Takeover, compared, read_change
 from rm_emulator.forecasts.job_file import read_jobs
 from rm_emulator.forecasts.moment import Paused, PausedRun, paused, refuse_late
-from rm_emulator.forecasts.plays import Courses, Play, plays
+from rm_emulator.forecasts.plans import Here, Plan, Player
+from rm_emulator.forecasts.plays import Courses
 from rm_emulator.forecasts.present import Present, paused_present
+from rm_emulator.forecasts.remote import Origin, Remote
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.plugins import load_plugins
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.workload.model import WorkloadJob
+
+if TYPE_CHECKING:
+    from rm_emulator.experiments.dask_engine import DaskEngine
 
 #: Draws of an earlier moment, asked only to judge the answers.
 _EARLIER_DRAWS: Final = 20
@@ -72,38 +75,52 @@ def ask(
     seed: int | None = None,
     plugins: Sequence[str | Path] = (),
     progress: Progress | None = None,
+    engine: DaskEngine | None = None,
 ) -> Answer:
     """Answer a question to a cell of a run directory. progress: called with a line now and then.
 
-    plugins: of the run, in place of those it was made with; with another policy, of the other policy.
+    plugins: of the run, in place of those it was made with; with another policy, of the other policy. engine: whose
+    workers play, in place of this machine.
     Raises InvalidInput, and PlayFailed where a policy fails in a play.
     """
-    report = progress or (lambda _: None)
+    report, others = progress or (lambda _: None), list[str]()
     if question.change.policy is not None:
         # Plug-ins of the other policy: the run's own are found by its record.
-        load_plugins(plugins)
-        plugins = ()
+        others, plugins = load_plugins(plugins), ()
     run = paused(folder, label, seed, plugins)
     change = None if question.change.is_none else read_change(run, question.change)
     if change is not None and question.file is not None:
         raise InvalidInput([Issue(str(question.file), "a new job and a change are two questions: ask one at a time")])
-    earlier = list(_earlier(run, question, report))
-    run.advance(question.at_ms)
-    refuse_late(run, question.at_ms)
-    return _Asking(run, question, report).answer(_record(run, earlier), change)
+    with _player(run, Origin(run.recorded.cell, tuple(others)), engine, report) as player:
+        earlier = list(_earlier(run, question, report, player))
+        run.advance(question.at_ms)
+        refuse_late(run, question.at_ms)
+        return _Asking(run, question, report, player).answer(_record(run, earlier), change)
 
 
-def _earlier(run: PausedRun, question: Question, report: Progress) -> Iterator[tuple[int, list[Judgement]]]:
+@contextmanager
+def _player(run: Paused, origin: Origin, engine: DaskEngine | None, note: Progress) -> Iterator[Player]:
+    if engine is None:
+        yield Here(run)
+        return
+    with closing(Remote(engine, origin, note)) as remote:
+        yield remote
+
+
+def _earlier(
+    run: PausedRun, question: Question, report: Progress, player: Player
+) -> Iterator[tuple[int, list[Judgement]]]:
     """Moments before, and what was answered then."""
     count = 0 if run.told_truth else question.earlier
     for number in range(1, count + 1):
         run.advance(question.at_ms * number // (count + 1))
         moment, live = run.moment(), _live(run)
+        assert moment is not None  # without true run times
         known = [job for job in live if job not in moment.unknown]
         if not known:
             continue
         report(f"asking what would have been answered at {show_duration(run.at_ms)} ({len(known)} jobs)")
-        draws = list(plays(run.simulation, [_play(moment, d, known) for d in range(_EARLIER_DRAWS)]))
+        draws = player.play(Plan(at_ms=run.at_ms, draws=range(_EARLIER_DRAWS), watched=tuple(known)))
         ends = {job: expected(course.finish_ms for course in course_of(draws, job)) for job in known}
         yield run.at_ms, [Judgement(job, end.p10_ms, end.p90_ms) for job, end in ends.items()]
 
@@ -119,34 +136,38 @@ def _record(run: PausedRun, earlier: Sequence[tuple[int, list[Judgement]]]) -> R
     return Record(answers, held, tuple(at for at, _ in earlier)) if answers else None
 
 
-def _play(moment: KnownRunTimes, draw: int, watched: Sequence[str]) -> Callable[[], Play]:
-    """A play without arrivals, to be made in its own process."""
-    return lambda: Play(moment.draw(draw), (), tuple(watched))
+def ask_present(
+    present: Present,
+    question: Question,
+    *,
+    plugins: Sequence[Path] = (),
+    progress: Progress | None = None,
+    engine: DaskEngine | None = None,
+) -> Answer:
+    """Answer a question to the memory of a brain, at the moment of its reading. engine: see `ask`.
 
-
-def ask_present(present: Present, question: Question, *, progress: Progress | None = None) -> Answer:
-    """Answer a question to the memory of a brain, at the moment of its reading.
-
+    plugins: of the brain's policy and predictor.
     Raises InvalidInput, also for a question that makes sense for runs alone; and PlayFailed.
     """
     if not question.change.is_none:
         raise InvalidInput("--policy, --drain and --add change runs of the emulator (--from RUN_DIR@TIME) alone")
     if question.arrivals_ms:
         raise InvalidInput("--arrivals needs a run (--from RUN_DIR@TIME): a brain keeps no jobs that have ended whole")
+    origin, report = Origin(present, tuple(load_plugins(plugins))), progress or (lambda _: None)
     run = paused_present(present)
-    answer = _Asking(run, replace(question, at_ms=run.at_ms), progress or (lambda _: None)).answer(None, None)
+    with _player(run, origin, engine, report) as player:
+        answer = _Asking(run, replace(question, at_ms=run.at_ms), report, player).answer(None, None)
     return replace(answer, wall_clock=True)
 
 
 class _Asking:
     """A question about a cluster at a moment."""
 
-    def __init__(self, run: Paused, question: Question, report: Progress) -> None:
-        self.run, self.question, self._report = run, question, report
-        self.moment = None if run.told_truth else run.moment()
+    def __init__(self, run: Paused, question: Question, report: Progress, player: Player) -> None:
+        self.run, self.question, self._report, self._player = run, question, report, player
+        self.moment = run.moment()
         self.live = _live(run)
         self.draws = 1 if run.told_truth and not question.arrivals_ms else question.draws
-        self.recent = Recent(run, self.moment, question.arrivals_ms)
 
     def answer(self, record: Record | None, change: ReadChange | None) -> Answer:
         question, run = self.question, self.run
@@ -195,28 +216,16 @@ class _Asking:
 
         only: jobs to watch; all live and new jobs by default. by: who takes the present over; None: nobody.
         """
-        names = [job.job.id for job in new]
-        watched = only or [*self.live, *names]
-        whats = [self._what(draw, new, watched, names, by) for draw in range(draws or self.draws)]
-        return list(plays(self.run.simulation, whats))
-
-    def _what(
-        self,
-        draw: int,
-        new: Sequence[WorkloadJob],
-        watched: Sequence[str],
-        names: Sequence[str],
-        by: Takeover | None,
-    ) -> Callable[[], Play]:
-        def made() -> Play:
-            moment, run = self.moment, self.run
-            takeover = None if by is None else partial(taken_over, run=run, by=by)
-            drawn = tuple(moment.arriving(job, draw) for job in new) if moment is not None else ()
-            arrivals = (*drawn, *self.recent.jobs(draw))
-            future = moment.draw(draw) if moment is not None else None
-            return Play(future, arrivals, tuple(watched), tuple(names), takeover)
-
-        return made
+        watched = only or [*self.live, *(job.job.id for job in new)]
+        plan = Plan(
+            at_ms=self.question.at_ms,
+            draws=range(draws or self.draws),
+            watched=tuple(watched),
+            new=tuple(new),
+            arrivals_ms=self.question.arrivals_ms,
+            by=by,
+        )
+        return self._player.play(plan)
 
     def _compared(self, change: ReadChange) -> Compared:
         """The effect of a change; both plays are taken over, so that all else about a takeover cancels."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import msgspec
 from rich import box
@@ -14,23 +14,31 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rm_emulator.experiments.engines import engine_of
 from rm_emulator.forecasts.answers import Answer, Compared, Delay, Expected, JobAnswer, NewJob, Record
 from rm_emulator.forecasts.asked import Question, ask, ask_present
 from rm_emulator.forecasts.brains import may_list, present_at, present_in, shown
 from rm_emulator.forecasts.changes import AskedChange
 from rm_emulator.forecasts.moment import parse_moment
 from rm_emulator.issues import InvalidInput, Issue
-from rm_emulator.plugins import load_plugins
 from rm_emulator.program import as_json, prints_apart
 from rm_emulator.results.story import clock
 from rm_emulator.scenario.durations import parse_duration
 from rm_emulator.scenario.live import LiveCluster
+
+if TYPE_CHECKING:
+    from rm_emulator.experiments.dask_engine import DaskEngine
 
 #: Rows of live jobs, and delayed jobs, that are printed; --json has all.
 _ROWS: Final = 30
 _NAMED: Final = 5
 #: Earlier moments of a run that judge such answers, where nothing else is asked for.
 EARLIER: Final = 3
+
+
+class _How(TypedDict, total=False):
+    progress: Callable[[str], None] | None
+    engine: DaskEngine
 
 
 def question(
@@ -55,14 +63,18 @@ def main(
     tolerance_pct: float,
     json: bool,
     quiet: bool,
+    engine: str | None = None,
 ) -> int:
     """Print the answer; 1 where a change is worse by more than the tolerance, else 0. Raises InvalidInput.
 
     source: RUN_DIR@TIME, or a file with the memory of a brain; None where a cluster is asked. of_runs: options that
-    make sense for runs alone (label, seed, earlier), None where they were not given.
+    make sense for runs alone (label, seed, earlier), None where they were not given. engine: see `engine_of`.
     """
     with prints_apart():
-        answer = _answered(source, question, cluster, of_runs, plugins, None if quiet else _report)
+        how: _How = {"progress": None if quiet else _report}
+        if engine is not None:
+            how["engine"] = engine_of(engine, None)
+        answer = _answered(source, question, cluster, of_runs, plugins, how)
     worse = answer.compared is not None and answer.compared.is_worse(tolerance_pct)
     if json:
         print(as_json(msgspec.to_builtins(answer), indent=1))  # noqa: T201 (the answer)
@@ -81,7 +93,7 @@ def _answered(
     cluster: LiveCluster | None,
     of_runs: Mapping[str, Any],
     plugins: Sequence[Path],
-    report: Callable[[str], None] | None,
+    how: _How,
 ) -> Answer:
     if (source is None) == (cluster is None):
         given = "" if cluster is None else f", got --from {source} and --kubeconfig {cluster.kubeconfig}"
@@ -90,14 +102,13 @@ def _answered(
         folder, at_ms = parse_moment(source)
         question = msgspec.structs.replace(question, at_ms=at_ms)
         label, seed = of_runs["label"], of_runs["seed"]
-        return ask(folder, question, label=label, seed=seed, plugins=plugins, progress=report)
+        return ask(folder, question, label=label, seed=seed, plugins=plugins, **how)
     for option, value in of_runs.items():
         if value is not None:
             raise InvalidInput(f"--{option} {value} makes sense for a run (--from RUN_DIR@TIME) alone")
-    load_plugins(plugins)
     if cluster is None:
-        return ask_present(present_in(Path(str(source))), question, progress=report)
-    return shown(ask_present(present_at(cluster), question, progress=report), may_list(cluster))
+        return ask_present(present_in(Path(str(source))), question, plugins=plugins, **how)
+    return shown(ask_present(present_at(cluster), question, plugins=plugins, **how), may_list(cluster))
 
 
 def _report(line: str) -> None:

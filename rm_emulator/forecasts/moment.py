@@ -47,10 +47,14 @@ class Paused(msgspec.Struct, kw_only=True):
     """The moment."""
     told_truth: bool = False
     """Whether the scheduler is told true run times (`oracle`): then nothing is drawn."""
+    known: KnownRunTimes | None = None
+    """The last answer of `moment`."""
 
-    def moment(self) -> KnownRunTimes:
-        """What is known of run times now."""
-        return KnownRunTimes(self.listener, self.at_ms, self.setting.seed)
+    def moment(self) -> KnownRunTimes | None:
+        """What is known of run times now; None where run times are true ones."""
+        if not self.told_truth and (self.known is None or self.known.now != self.at_ms):
+            self.known = KnownRunTimes(self.listener, self.at_ms, self.setting.seed)
+        return self.known
 
 
 class PausedRun(Paused, kw_only=True):
@@ -94,6 +98,11 @@ def paused(
             raise
         hint = f"run the scenario again, or leave out --plugin {plugins[0]}"
         raise InvalidInput([msgspec.structs.replace(each, hint=hint) for each in error.issues]) from None
+    return paused_cell(recorded)
+
+
+def paused_cell(recorded: RecordedCell) -> PausedRun:
+    """A cell at its beginning. Raises InvalidInput for a run that cannot go on with other run times."""
     setting = recorded.setting
     entry = recorded.cell.scenario["spec"]["policies"][0]
     sources = {source.job.id: source for source in setting.built.workload.jobs}
@@ -101,7 +110,7 @@ def paused(
     made = assemble(recorded.scenario, entry, setting.seed, setting.built, past, config=setting.config)
     simulation = made.simulation
     if why := obstacle(simulation):
-        raise InvalidInput([Issue(str(directory), f"cannot be simulated from a moment on: {why}")])
+        raise InvalidInput([Issue(str(recorded.directory), f"cannot be simulated from a moment on: {why}")])
     (scheduler,) = made.deciders.schedulers
     listener = Listener(scheduler.state)
     simulation.control.handle = listener.around(simulation.control.handle)

@@ -19,8 +19,8 @@ from rm_emulator.engine.recording import Attempt, JobRow, Recording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import WorkloadJob
 
-#: At once; more would only wait for a core.
-_AT_ONCE: Final = os.cpu_count() or 1
+#: Plays at once; more would only wait for a core.
+CORES: Final = os.cpu_count() or 1
 
 
 class JobCourse(msgspec.Struct, frozen=True, array_like=True):
@@ -96,8 +96,8 @@ def play(simulation: Simulation, what: Play) -> Courses:
     return record.courses
 
 
-def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]]) -> Iterator[Courses]:
-    """The courses of each play, in order. Raises PlayFailed.
+def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]], at_once: int = CORES) -> Iterator[Courses]:
+    """The courses of each play, in order. at_once: number of processes. Raises PlayFailed.
 
     The plays are made in the forked processes, so that a draw's memory is gone with its process.
     """
@@ -111,7 +111,7 @@ def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]]) -> Iterat
     upcoming = 0
     try:
         while waiting or running:
-            while waiting and len(running) < _AT_ONCE:
+            while waiting and len(running) < at_once:
                 number, what = waiting.pop()
                 ours, theirs = context.Pipe(duplex=False)
                 process = context.Process(target=_played, args=(simulation, what, theirs), daemon=True)

@@ -88,6 +88,7 @@ def _answers(
     run: PausedRun, jobs: Sequence[Master], draws: int, *, arrivals: bool
 ) -> Iterator[tuple[str, Mapping[str, Quantiles]]]:
     moment = run.moment()
+    assert moment is not None  # nobody is told true run times
     window = run.at_ms // 4 if arrivals else 0
     for name, known in (("simulate", moment), ("told", _Told(run))):
         recent = Recent(run, moment, window)

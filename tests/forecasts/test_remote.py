@@ -1,0 +1,105 @@
+"""`simulate` on a Dask cluster: the same answers as on one machine, and one message for a play that fails."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rm_emulator
+from rm_emulator.experiments.engines import engine_of
+from rm_emulator.forecasts.asked import Question, ask_present
+from rm_emulator.forecasts.plays import PlayFailed
+from rm_emulator.forecasts.present import Present
+from schedulers.core.decisions import Place
+from schedulers.core.events import ContainerStarted, JobSubmitted, NodeAdded, PastJob, Tick
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Job, Node, Stage
+from schedulers.core.scheduler import Scheduler
+from tests.forecasts.test_simulate import SCENARIO, file
+
+pytest.importorskip("distributed")
+from benchmarks.dask_cluster import DaskCluster
+
+pytestmark = pytest.mark.slow
+
+FAILS = textwrap.dedent(
+    """
+    from schedulers.core.policy import policies
+    from schedulers.policies.fifo import Fifo
+
+    @policies.register("fails_on_workers", source="a test")
+    class Fails(Fifo):
+        '''As fifo, to its first decision.'''
+
+        def schedule(self, view, offer):
+            raise ArithmeticError("no room for doubt")
+    """
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    with DaskCluster(tmp_path_factory.mktemp("cluster"), 2) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("small") / "out"
+    scenario = SCENARIO | {"spec": SCENARIO["spec"] | {"policies": SCENARIO["spec"]["policies"][:1]}}
+    rm_emulator.run(scenario, out=out, jobs=1)
+    return out
+
+
+@pytest.fixture(scope="module")
+def middle(run: Path) -> str:
+    """A moment at which jobs wait."""
+    return f"{int(rm_emulator.load(run).jobs['submit_ms'].quantile(0.8)) // 1000}s"
+
+
+@pytest.mark.parametrize("asked", ["live jobs", "a new job", "another policy"])
+def test_answers_of_workers_are_those_of_one_machine(
+    asked: str, run: Path, middle: str, cluster: DaskCluster, tmp_path: Path
+) -> None:
+    more: dict[str, Any] = {"draws": 7, "earlier": int(asked == "live jobs")}
+    if asked == "live jobs":
+        more["arrivals"] = "10m"
+    elif asked == "a new job":
+        more["file"] = file(tmp_path)
+    else:
+        more["policy"] = "fair"
+    here = rm_emulator.simulate(run, middle, **more).answer
+    assert here.jobs
+    assert rm_emulator.simulate(run, middle, engine=cluster.engine, **more).answer == here
+
+
+def test_answers_to_the_memory_of_a_brain_are_those_of_one_machine(cluster: DaskCluster) -> None:
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu",), policy={"kind": "fifo"}, offers="cycle"))
+    scheduler.handle(NodeAdded(0, Node(id="n1", capacity=(2000,))))
+    for number in range(3):
+        stages = (Stage(name="only", tasks=2, demand=(1000,)),)
+        scheduler.handle(JobSubmitted(number, Job(id=f"a/{number}", stages=stages), "all"))
+    for place in scheduler.handle(Tick(10)):
+        assert isinstance(place, Place)
+        scheduler.handle(ContainerStarted(11, place.container))
+    history = tuple(PastJob(name="", submitted=0, finished=n + 1, stages=((2, 5000.0 + n),)) for n in range(3))
+    present, question = Present(scheduler.snapshot(), history, 100), Question(at_ms=0, draws=7)
+    here = ask_present(present, question)
+    assert [job.job for job in here.jobs] == ["a/0", "a/1", "a/2"]
+    assert ask_present(present, question, engine=engine_of(cluster.engine, None)) == here
+
+
+def test_a_play_that_fails_on_a_worker_is_told_with_its_draws(
+    run: Path, middle: str, cluster: DaskCluster, tmp_path: Path
+) -> None:
+    """Its policy's plug-in reaches the worker, too."""
+    plugin = tmp_path / "fails_on_workers.py"
+    plugin.write_text(FAILS)
+    with pytest.raises(PlayFailed, match=r"draws 0 to 4 failed on .*ArithmeticError: no room for doubt"):
+        rm_emulator.simulate(
+            run, middle, draws=7, earlier=0, policy="fails_on_workers", plugins=[plugin], engine=cluster.engine
+        )
