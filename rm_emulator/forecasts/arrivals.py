@@ -20,26 +20,32 @@ _WINDOWS: Final = 4
 replace = msgspec.structs.replace
 
 
+def arrived(run: Paused, window_ms: int) -> list[WorkloadJob]:
+    """The batch jobs of the last so long before the moment; none for 0. Raises InvalidInput where nothing arrived."""
+    if window_ms > run.at_ms:
+        message = f"{show_duration(window_ms)} is longer than the run up to the moment"
+        raise InvalidInput([Issue("--arrivals", message)])
+    since = run.at_ms - window_ms
+    found = [
+        source
+        for source in run.simulation.arrivals.arrived
+        if window_ms and source.submit_ms > since and source.job.kind == "batch"
+    ]
+    if window_ms and not found:
+        raise InvalidInput([Issue("--arrivals", f"no job arrived in the last {show_duration(window_ms)}")])
+    return found
+
+
 class Recent:
     """The batch jobs that arrived in the last `window_ms` before the moment; 0: none are to come.
 
     A draw turns the window by a random time and lays it end to end: gaps between arrivals, their bursts and the mix
-    of jobs stay as they were (a circular block bootstrap). Raises InvalidInput where nothing arrived.
+    of jobs stay as they were (a circular block bootstrap). Raises InvalidInput, see `arrived`.
     """
 
     def __init__(self, run: Paused, moment: KnownRunTimes | None, window_ms: int) -> None:
         self._now, self._window, self._seed = run.at_ms, window_ms, run.setting.seed
-        if window_ms > run.at_ms:
-            message = f"{show_duration(window_ms)} is longer than the run up to the moment"
-            raise InvalidInput([Issue("--arrivals", message)])
-        since = run.at_ms - window_ms
-        self._sources = [
-            source
-            for source in run.simulation.arrivals.arrived
-            if window_ms and source.submit_ms > since and source.job.kind == "batch"
-        ]
-        if window_ms and not self._sources:
-            raise InvalidInput([Issue("--arrivals", f"no job arrived in the last {show_duration(window_ms)}")])
+        self._sources = arrived(run, window_ms)
         # Before any play, so that the plays share the beliefs; None where run times are true ones.
         self._beliefs = None if moment is None else [moment.beliefs(source.job) for source in self._sources]
 

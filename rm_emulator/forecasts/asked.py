@@ -25,6 +25,7 @@ from rm_emulator.forecasts.answers import (
     judge,
     most_frequent,
 )
+from rm_emulator.forecasts.arrivals import arrived
 from rm_emulator.forecasts.changes import AskedChange, ReadChange, Takeover, compared, read_change
 from rm_emulator.forecasts.job_file import read_jobs
 from rm_emulator.forecasts.moment import Paused, PausedRun, paused, refuse_late
@@ -165,6 +166,7 @@ class _Asking:
 
     def __init__(self, run: Paused, question: Question, report: Progress, player: Player) -> None:
         self.run, self.question, self._report, self._player = run, question, report, player
+        arrived(run, question.arrivals_ms)  # refused here, since a play would tell of its failure alone
         self.moment = run.moment()
         self.live = _live(run)
         self.draws = 1 if run.told_truth and not question.arrivals_ms else question.draws

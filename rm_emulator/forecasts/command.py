@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import Any, Final
 
 import msgspec
 from rich import box
@@ -26,19 +26,11 @@ from rm_emulator.results.story import clock
 from rm_emulator.scenario.durations import parse_duration
 from rm_emulator.scenario.live import LiveCluster
 
-if TYPE_CHECKING:
-    from rm_emulator.experiments.dask_engine import DaskEngine
-
 #: Rows of live jobs, and delayed jobs, that are printed; --json has all.
 _ROWS: Final = 30
 _NAMED: Final = 5
 #: Earlier moments of a run that judge such answers, where nothing else is asked for.
 EARLIER: Final = 3
-
-
-class _How(TypedDict, total=False):
-    progress: Callable[[str], None] | None
-    engine: DaskEngine
 
 
 def question(
@@ -71,9 +63,8 @@ def main(
     make sense for runs alone (label, seed, earlier), None where they were not given. engine: see `engine_of`.
     """
     with prints_apart():
-        how: _How = {"progress": None if quiet else _report}
-        if engine is not None:
-            how["engine"] = engine_of(engine, None)
+        workers = None if engine is None else engine_of(engine, None)
+        how = {"progress": None if quiet else _report, "engine": workers}
         answer = _answered(source, question, cluster, of_runs, plugins, how)
     worse = answer.compared is not None and answer.compared.is_worse(tolerance_pct)
     if json:
@@ -93,7 +84,7 @@ def _answered(
     cluster: LiveCluster | None,
     of_runs: Mapping[str, Any],
     plugins: Sequence[Path],
-    how: _How,
+    how: Mapping[str, Any],
 ) -> Answer:
     if (source is None) == (cluster is None):
         given = "" if cluster is None else f", got --from {source} and --kubeconfig {cluster.kubeconfig}"

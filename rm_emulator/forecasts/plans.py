@@ -35,7 +35,7 @@ class Player(Protocol):
     """Plays what is planned."""
 
     def play(self, plan: Plan) -> list[Courses]:
-        """The courses of each draw, in order. Raises PlayFailed, and InvalidInput where no job arrived of late."""
+        """The courses of each draw, in order. Raises PlayFailed."""
 
 
 class Here:
