@@ -103,7 +103,7 @@ class LiveCluster(NamedTuple):
                 return []  # our objects have never been installed there
             raise InvalidInput(f"kubectl get {what}: {done.stderr.strip() or f'exit code {done.returncode}'}")
         try:
-            return _listed(done.stdout)
+            return listed(done.stdout)
         except (LookupError, TypeError, ValueError):
             raise InvalidInput(f"kubectl get {what}: the answer is no list of objects") from None
 
@@ -252,7 +252,8 @@ def _who(item: Any) -> str:
     return f"{item.get('kind', 'object') if isinstance(item, dict) else 'object'} {name or '(without a name)'}"
 
 
-def _listed(text: str) -> list[dict[str, Any]]:
+def listed(text: str) -> list[dict[str, Any]]:
+    """The objects of a list in the API server's form."""
     # Objects nested too deeply for any parser, and too long numbers, matter to no scheduler.
     items: list[dict[str, Any]] = json.loads(cut(text.encode()), parse_int=_whole)["items"]
     return items
