@@ -32,7 +32,7 @@ from rm_emulator.forecasts.moment import Paused, PausedRun, paused, refuse_late
 from rm_emulator.forecasts.plans import Here, Plan, Player
 from rm_emulator.forecasts.plays import Courses
 from rm_emulator.forecasts.present import Present, paused_present
-from rm_emulator.forecasts.remote import Origin, Remote
+from rm_emulator.forecasts.remote import Origin, RemotePlays
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.plugins import load_plugins
 from rm_emulator.scenario.durations import show_duration
@@ -104,7 +104,7 @@ def _player(run: Paused, origin: Origin, engine: DaskEngine | None, note: Progre
     if engine is None:
         yield Here(run)
         return
-    with closing(Remote(engine, origin, note)) as remote:
+    with closing(RemotePlays(engine, origin, note)) as remote:
         yield remote
 
 

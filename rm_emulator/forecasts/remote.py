@@ -34,7 +34,7 @@ class Origin(NamedTuple):
     """Files to import besides those of the cell."""
 
 
-class Remote:
+class RemotePlays:
     """Plays on an engine's workers; answers are those of one machine. note: hears of what is worth a line.
 
     Raises InvalidInput for workers of another program, and for a scheduler that does not answer.
