@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -42,6 +43,7 @@ class RemotePlays:
 
     def __init__(self, engine: DaskEngine, origin: Origin, note: Callable[[str], None]) -> None:
         self._engine, self._origin, self._note = engine, origin, note
+        self._name = uuid.uuid4().hex
         cell = origin.source
         inputs = paths_of(cell.scenario, (*cell.plugins, *origin.plugins)) if isinstance(cell, Cell) else origin.plugins
         self._needs = Needs(list(dict.fromkeys(inputs)))
@@ -66,22 +68,23 @@ class RemotePlays:
 
     def _call(self, plan: Plan, draws: Sequence[int]) -> Call:
         part = msgspec.structs.replace(plan, draws=tuple(draws))
-        return Call(f"draws {draws[0]} to {draws[-1]}", _play, (self._origin, part))
+        return Call(f"draws {draws[0]} to {draws[-1]}", _play, (self._name, self._origin, part))
 
 
-def _play(asked: tuple[Origin, Plan], place: CallPlace) -> list[Courses]:
-    origin, plan = asked
-    return _player(origin, plan.at_ms, place).play(plan)
+def _play(asked: tuple[str, Origin, Plan], place: CallPlace) -> list[Courses]:
+    name, origin, plan = asked
+    return _player(name, origin, plan.at_ms, place).play(plan)
 
 
 #: Of a process, the last run that was asked about: questions come in order of their moments, and many to a moment.
-_kept: Final[list[tuple[Origin, Paused, Here]]] = []
+#: By the name of whoever asks, since an origin that has travelled equals no other.
+_kept: Final[list[tuple[str, Paused, Here]]] = []
 
 
-def _player(origin: Origin, at_ms: int, place: CallPlace) -> Here:
-    if not (_kept and _kept[0][0] == origin and _kept[0][1].at_ms <= at_ms):
+def _player(name: str, origin: Origin, at_ms: int, place: CallPlace) -> Here:
+    if not (_kept and _kept[0][0] == name and _kept[0][1].at_ms <= at_ms):
         run = _made(origin, place)
-        _kept[:] = [(origin, run, Here(run, at_once=1))]
+        _kept[:] = [(name, run, Here(run, at_once=1))]
     _, run, here = _kept[0]
     if isinstance(run, PausedRun):
         run.advance(at_ms)

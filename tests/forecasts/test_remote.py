@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,14 @@ from typing import Any
 import pytest
 
 import rm_emulator
+from rm_emulator.experiments.call import CallPlace
 from rm_emulator.experiments.engines import engine_of
+from rm_emulator.forecasts import remote
 from rm_emulator.forecasts.asked import Question, ask_present
+from rm_emulator.forecasts.moment import paused
 from rm_emulator.forecasts.plays import PlayFailed
 from rm_emulator.forecasts.present import Present
+from rm_emulator.forecasts.remote import Origin
 from schedulers.core.decisions import Place
 from schedulers.core.events import ContainerStarted, JobSubmitted, NodeAdded, PastJob, Tick
 from schedulers.core.log import SchedulerConfig
@@ -91,6 +96,13 @@ def test_answers_to_the_memory_of_a_brain_are_those_of_one_machine(cluster: Dask
     here = ask_present(present, question)
     assert [job.job for job in here.jobs] == ["a/0", "a/1", "a/2"]
     assert ask_present(present, question, engine=engine_of(cluster.engine, None)) == here
+
+
+def test_a_worker_makes_a_run_once_for_all_calls_of_a_question(run: Path) -> None:
+    origin, place = Origin(paused(run).recorded.cell), CallPlace(run, {}, lambda _: None)
+    first, second = (remote._player("q", pickle.loads(pickle.dumps(origin)), at, place) for at in (1000, 2000))
+    assert first is second
+    assert remote._player("another", origin, 2000, place) is not first
 
 
 def test_a_play_that_fails_on_a_worker_is_told_with_its_draws(
