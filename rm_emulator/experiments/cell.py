@@ -150,7 +150,7 @@ def paths_of(scenario: Mapping[str, Any], plugins: Iterable[str]) -> list[str]:
 
 
 def with_moved(scenario: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
-    """The scenario with these paths as they are on this machine (see `Cell.moved`)."""
+    """The scenario with the paths of plug-ins and trace on this machine. moved: see `Cell.moved`."""
     spec = scenario["spec"]
     workload = {key: moved.get(value, value) if key in PATHS else value for key, value in spec["workload"].items()}
     plugins = [moved.get(file, file) for file in spec.get("plugins", ())]

@@ -1,4 +1,4 @@
-"""Plays as plain data, which may travel: what is played from a moment on, and in which draws."""
+"""Plans of plays as plain data, able to travel to other machines, and the player on this machine."""
 
 from __future__ import annotations
 

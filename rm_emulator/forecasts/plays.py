@@ -18,6 +18,7 @@ from rm_emulator.engine.branch import Future, branch
 from rm_emulator.engine.recording import Attempt, JobRow, Recording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import WorkloadJob
+from schedulers.core.errors import UserError
 
 #: Plays at once; more would only wait for a core.
 CORES: Final = os.cpu_count() or 1
@@ -35,7 +36,7 @@ class JobCourse(msgspec.Struct, frozen=True, array_like=True):
 Courses = dict[str, JobCourse]
 
 
-class PlayFailed(RuntimeError):
+class PlayFailed(UserError, RuntimeError):
     """A play ended with an error; the message has the error."""
 
 

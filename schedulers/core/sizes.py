@@ -101,7 +101,7 @@ class Sizes:
     _risen: dict[int, NodeState] = field(default_factory=dict)
     # Whether such nodes are followed. Without, as where single nodes are offered, more room ends all refusals.
     _follows_risen: bool = False
-    # At most the least of each resource that any launchable or refused size asks for.
+    # At most the least of each resource that any refused size asks for, where such nodes are followed.
     _least: list[int] = field(default_factory=list)
     # The most of each resource free on any of these nodes, and the version of the nodes' room that it is of.
     _most: list[int] = field(default_factory=list)
@@ -175,8 +175,6 @@ class Sizes:
         self.active |= dict.fromkeys(active)
 
     def _wake(self, size: int) -> None:
-        if self._follows_risen:
-            self._least = [*map(min, self._least or self.demands[size], self.demands[size])]
         self.activity_version += 1
         self._on_wake(size)
 
@@ -415,6 +413,9 @@ class Sizes:
     def _refuse(self, size: int) -> None:
         """Note that the size fits no node."""
         self._refused.add(size)
+        if self._follows_risen:
+            # Also for a size of which nothing waits now: who looks ahead asks about such sizes, too.
+            self._least = [*map(min, self._least or self.demands[size], self.demands[size])]
         if self.places[size] is ANYWHERE:
             demand = self.demands[size]
             self._refused_demands[:] = [*(other for other in self._refused_demands if not fits(demand, other)), demand]

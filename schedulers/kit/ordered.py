@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from heapq import heappop, heappush
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -21,9 +21,10 @@ from schedulers.kit.by_size import BySize
 if TYPE_CHECKING:
     from schedulers.core.state import JobState, StageState
 
-#: Waiting jobs from which on the sizes with room are looked at first, and jobs for each such size from which on the
-#: jobs of these sizes are looked up instead of walking over all jobs.
-_MANY, _FEW = 256, 4
+#: Waiting jobs from which on the sizes with room are looked at first: below, a walk over all jobs costs less.
+_MANY: Final = 256
+#: Jobs for each such size from which on the jobs of these sizes are looked up instead of walking over all jobs.
+_FEW: Final = 4
 
 Key = tuple[Any, ...]
 Measure = Annotated[

@@ -416,3 +416,19 @@ def test_an_executor_starts_nothing_more_of_a_stage_that_was_withdrawn() -> None
     made.handle(StageWithdrawn(2, "a", 0))
     assert placed(made.handle(TaskEnded(3, 1, "a", 0, 0, 0, 2))) == []
     validate(made.state)
+
+
+def test_room_for_a_size_that_was_asked_about_while_nothing_of_it_waited_is_found() -> None:
+    made = scheduler({"kind": "fifo"}, node("n", 4), offers="cycle")
+    made.handle(JobSubmitted(0, job("small", stage(4))))
+    made.handle(Tick(0))
+    made.handle(JobSubmitted(1, job("large", stage(1, (4000, 1024)))))
+    made.handle(Tick(1))
+    sizes = made.state.sizes
+    small = made.state.jobs["small"].stages[0].size
+    assert not sizes.perhaps_with_room(())  # none of the launchable sizes has room
+    assert not sizes.fitting(small)
+    made.handle(ContainerEnded(2, next(iter(made.state.containers)), 0, 1))
+    assert not sizes.fits_some_node(made.state.jobs["large"].stages[0].size)
+    assert sizes.fits_some_node(small)
+    sizes.validate()

@@ -178,3 +178,21 @@ def test_a_job_that_is_in_the_run_is_no_new_job(run: Path, middle: str, tmp_path
 def test_a_job_without_history_and_true_run_times_do_not_go_together(run: Path, middle: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="told true run times"):
         rm_emulator.simulate(run, middle, file(tmp_path), label="told")
+
+
+def test_a_policy_that_fails_in_a_play_ends_in_one_line(
+    run: Path, middle: str, command: Command, tmp_path: Path
+) -> None:
+    plugin = tmp_path / "fails_in_plays.py"
+    plugin.write_text(
+        "from schedulers.core.policy import policies\n"
+        "from schedulers.policies.fifo import Fifo\n\n"
+        '@policies.register("fails_in_plays", source="a test")\n'
+        "class Fails(Fifo):\n"
+        '    """As fifo, to its first decision."""\n\n'
+        "    def schedule(self, view, offer):\n"
+        '        raise ArithmeticError("no room for doubt")\n'
+    )
+    asked = ["--from", f"{run}@{middle}", "--draws", "2", "--earlier", "0", "--quiet"]
+    done = command("simulate", *asked, "--policy", "fails_in_plays", "--plugin", str(plugin))
+    assert (done.code, done.out, done.err) == (2, "", "ArithmeticError: no room for doubt\n")
