@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Some containers set it; each process would then compile whatever it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test nightly check fast lint bench tables clean controlplane demo-kubernetes test-older soak fidelity docs grid-demo
+.PHONY: demo test nightly check fast lint bench tables clean compiled test-compiled controlplane demo-kubernetes test-older soak fidelity docs grid-demo
 
 demo: $(VENV)/.base            ## the main job on a packaged scenario: a table and out/demo/report.html
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
@@ -20,7 +20,7 @@ controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes con
 # Three more than there are cores: the control planes' tests, which three of them have at first, mostly wait.
 WORKERS = $(shell echo $$(($$(nproc) + 3)))
 # With a thread for each core the processes of torch and BLAS wait for each other's threads in a busy loop, all at once.
-test fast nightly test-older: export OMP_NUM_THREADS = 1
+test fast nightly test-older test-compiled: export OMP_NUM_THREADS = 1
 # On a clean clone each worker would compile the same packages and rewrite the same tests' assertions, all at once.
 COMPILE = $(BIN)/python -m pytest --collect-only -q > /dev/null
 # In CI nothing may be skipped, so what is missing is built; elsewhere those tests skip and say what to do.
@@ -33,6 +33,7 @@ nightly: $(VENV)/.dev          ## the whole test suite with all subjects and all
 	$(if $(filter true,$(CI)),$(BIN)/python -m devcluster build --helm)
 	$(if $(filter true,$(CI)),$(COMPILE))
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q --nightly
+	$(MAKE) test-compiled
 
 # The pages name the overlay of the version that the manifests are made for, so 1.35 has a loop of its own.
 test-older: $(VENV)/.dev       ## the loop on the oldest Kubernetes that is supported, loop and pages on the newest (built first)
@@ -43,6 +44,14 @@ test-older: $(VENV)/.dev       ## the loop on the oldest Kubernetes that is supp
 
 soak: $(VENV)/.dev             ## an hour of foreign load on a real control plane, a kill each minute: docs/results-soak.md
 	$(BIN)/python -m tests.kubernetes.soak --out docs/results-soak.md
+
+# A copy of the tree, because Python would go on to import compiled modules whose sources were changed since.
+compiled: $(VENV)/.dev         ## the tree with its core compiled by mypyc, in out/compiled (a C compiler; two minutes)
+	rm -rf out/compiled && mkdir -p out/compiled && git ls-files -z | xargs -0 cp --parents -t out/compiled
+	cd out/compiled && RM_EMULATOR_COMPILED=1 $(CURDIR)/$(BIN)/python setup.py -q build_ext --inplace --parallel 2 > /dev/null
+
+test-compiled: compiled        ## the core's tests, and all that must decide as before, with the compiled core
+	cd out/compiled && $(CURDIR)/$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q $(addprefix tests/,core property policies same contract yarn engine)
 
 check: $(VENV)/.dev            ## the fast lane: lint, types, contracts, fast tests
 	$(MAKE) -j2 lint fast

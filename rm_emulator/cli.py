@@ -60,9 +60,9 @@ traces_app = CheckedTyper(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from rm_emulator.version import __version__
+        from rm_emulator.version import __version__, has_compiled_core
 
-        typer.echo(f"rm-emulator {__version__}")
+        typer.echo(f"rm-emulator {__version__}{' (compiled core)' if has_compiled_core() else ''}")
         raise typer.Exit
 
 

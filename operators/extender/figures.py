@@ -11,7 +11,7 @@ import msgspec
 from operators import metrics
 from operators.extender.brain import Brain
 from operators.extender.reports import ReportWriter
-from schedulers.core.resources import dominant_share
+from schedulers.core.vectors import dominant_share
 
 _PERIOD_S: Final = 1.0
 

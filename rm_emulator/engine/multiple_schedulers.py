@@ -27,9 +27,10 @@ from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.nodes import OTHERS
 from schedulers.core.policy import Planned
-from schedulers.core.resources import Vector, dominant_share
+from schedulers.core.resources import Vector
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import ClusterState, ContainerState, JobState
+from schedulers.core.vectors import dominant_share
 
 #: Bits of a container's number for the count; the bits above name the scheduler.
 _BITS: Final = 32

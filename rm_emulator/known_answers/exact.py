@@ -7,7 +7,8 @@ from typing import Final
 
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
-from schedulers.core.resources import Vector, fits
+from schedulers.core.resources import Vector
+from schedulers.core.vectors import fits
 from schedulers.planning.dags.bounds import bound
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.lists import PLANNERS

@@ -33,7 +33,8 @@ from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.policy import Policy, policies
 from schedulers.core.queues import QueueTree, amount, mistakes
 from schedulers.core.registry import Registry
-from schedulers.core.resources import Resources, Vector, fits, show_steps, to_steps
+from schedulers.core.resources import Resources, Vector, show_steps, to_steps
+from schedulers.core.vectors import fits
 
 #: So many mistakes of one kind inside a workload are shown; a wrong column would repeat one thousands of times.
 SHOWN: Final = 5

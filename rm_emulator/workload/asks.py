@@ -17,7 +17,8 @@ from schedulers.core.errors import InvalidParameters
 from schedulers.core.fields import written
 from schedulers.core.model import Node, Stage
 from schedulers.core.places import Places
-from schedulers.core.resources import Vector, fits
+from schedulers.core.resources import Vector
+from schedulers.core.vectors import fits
 from schedulers.predictors.oracle import misjudged
 
 

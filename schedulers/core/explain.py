@@ -12,7 +12,8 @@ import msgspec
 from schedulers.core.abilities import TellsTurn, ability
 from schedulers.core.reasons import Reason, sentence
 from schedulers.core.refusals import NodeCode, NodeRefusal
-from schedulers.core.resources import fits, show_steps
+from schedulers.core.resources import show_steps
+from schedulers.core.vectors import fits
 
 if TYPE_CHECKING:
     from schedulers.core.decisions import Reserve

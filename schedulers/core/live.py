@@ -16,7 +16,7 @@ import msgspec
 
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.model import Job, Node
-from schedulers.core.old_names import OldName
+from schedulers.core.old_names import warn_of_old_name
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
@@ -72,8 +72,6 @@ class StageState:
     outputs: dict[int, list[tuple[str, int]]] | None = None
     """Where and when (ms) its finished tasks made their output; None: nobody takes any, or there are no links."""
 
-    others = OldName("waiting_non_pilots")
-
     @property
     def is_open(self) -> bool:
         """Whether its tasks may start: parents done, and asked for."""
@@ -83,6 +81,12 @@ class StageState:
     def waiting_non_pilots(self) -> int:
         """Number of waiting tasks besides pilots."""
         return self.waiting - len(self.pilots)
+
+    @property
+    def others(self) -> int:
+        """The old name of `waiting_non_pilots`."""
+        warn_of_old_name("StageState.others", "waiting_non_pilots")
+        return self.waiting_non_pilots
 
     def is_waiting(self, task: int) -> bool:
         """Whether the task has not started, or must start again."""
@@ -195,8 +199,6 @@ class JobState:
     admitted: bool = True
     """False while its queue is full of jobs, or was removed: none of its stages is open."""
 
-    waits_whole = OldName("is_waiting_gang")
-
     @property
     def id(self) -> str:
         """The job's id."""
@@ -214,6 +216,11 @@ class JobState:
     def is_waiting_gang(self, stage: StageState) -> bool:
         """Whether the stage is a gang without a started task: all its tasks start together or none."""
         return stage.waiting == stage.tasks and self.spec.stages[stage.index].gang
+
+    def waits_whole(self, stage: StageState) -> bool:
+        """The old name of `is_waiting_gang`."""
+        warn_of_old_name("JobState.waits_whole", "is_waiting_gang")
+        return self.is_waiting_gang(stage)
 
 
 class ContainerState(msgspec.Struct, eq=False):
@@ -274,8 +281,6 @@ class NodeState:
     barred: dict[int, None] = field(default_factory=dict)
     """Sizes kept away by its labels or taints; from `spec` and the places of all sizes."""
 
-    room_for = OldName("fit_count")
-
     @property
     def id(self) -> str:
         """The node's id."""
@@ -285,7 +290,7 @@ class NodeState:
         """Whether a task of the stage could start here now."""
         if self.draining or stage.size in self.barred:
             return False
-        for wanted, there in zip(stage.demand, self.free):  # noqa: B905, SIM110 (`resources.fits`, without its call)
+        for wanted, there in zip(stage.demand, self.free):  # noqa: B905, SIM110 (`vectors.fits`, without its call)
             if wanted > there:
                 return False
         return True
@@ -297,3 +302,8 @@ class NodeState:
         # A list, not a generator: `min` of a short list is faster. Never below 0, because foreign use may exceed the
         # room.
         return max(0, min([free // wanted for wanted, free in zip(stage.demand, self.free, strict=True) if wanted]))
+
+    def room_for(self, stage: StageState) -> int:
+        """The old name of `fit_count`."""
+        warn_of_old_name("NodeState.room_for", "fit_count")
+        return self.fit_count(stage)

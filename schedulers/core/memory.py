@@ -7,12 +7,21 @@ from typing import Any
 import msgspec
 
 from schedulers.core.decisions import Reserve
-from schedulers.core.live import MOVING, ContainerState, JobState, NodeState
+from schedulers.core.live import MOVING, ContainerState, JobState, NodeState, StageState
 from schedulers.core.model import Links, Queue
 from schedulers.core.places import Places
+from schedulers.core.predictor import SamplePlan
 from schedulers.core.queues import Group
+from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
 from schedulers.core.state import ClusterState
+
+# msgspec reads a dataclass by its annotations, of which a compiled class keeps the outermost class alone.
+StageState.__annotations__.update(demand=Vector, outputs=dict[int, list[tuple[str, int]]] | None)
+JobState.__annotations__.update(
+    stages=list[StageState], plan=SamplePlan | None, size_ms=float | None, hold=Reason | None
+)
+NodeState.__annotations__.update(foreign=dict[str, Vector])
 
 
 class _Reserved(msgspec.Struct):

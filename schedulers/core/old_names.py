@@ -8,6 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
+def warn_of_old_name(old: str, new: str, stacklevel: int = 3) -> None:
+    """Warn of a use of an old name."""
+    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=stacklevel)
+
+
 class OldName:
     """The old name of an attribute or method: `left = OldName("unfinished")` in the body of the class."""
 
@@ -19,8 +24,7 @@ class OldName:
 
     def warn(self, owner: type, stacklevel: int = 3) -> None:
         """Warn of a use of the old name."""
-        words = f"{owner.__name__}.{self._name} is called {self.new} now"
-        warnings.warn(words, DeprecationWarning, stacklevel=stacklevel)
+        warn_of_old_name(f"{owner.__name__}.{self._name}", self.new, stacklevel + 1)
 
     # Not called for the new name: what the core reads costs no more than before.
     def __get__(self, instance: object, owner: type) -> Any:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from schedulers.core.decisions import Reserve
-from schedulers.core.resources import times_in
+from schedulers.core.vectors import times_in
 
 if TYPE_CHECKING:
     from schedulers.core.live import ContainerState, JobState, NodeState, StageState

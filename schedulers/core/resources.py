@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
@@ -164,33 +164,3 @@ def show_steps(name: str, steps: int) -> str:
                 return f"{steps // size}{unit}"
         return f"{steps}Mi"
     return str(steps)
-
-
-def fits(demand: Sequence[int], free: Sequence[int]) -> bool:
-    """Whether every component of the demand is there."""
-    for wanted, there in zip(demand, free):  # noqa: B905, SIM110 (strict and any() cost twice as much; the hottest line)
-        if wanted > there:
-            return False
-    return True
-
-
-def times_in(demand: Sequence[int], free: Iterable[int]) -> int:
-    """Number of tasks of the demand that fit free room at once; 1 for a demand of nothing."""
-    return max(0, min((there // wanted for wanted, there in zip(demand, free, strict=True) if wanted), default=1))
-
-
-def dominant_share(held: Iterable[int], capacity: Iterable[int]) -> float:
-    """The largest fraction of any resource (DRF, section 4.1); resources missing in the cluster count nothing."""
-    largest = 0.0
-    for h, c in zip(held, capacity, strict=True):  # a loop: max() of a generator costs three times as much
-        if c and h / c > largest:
-            largest = h / c
-    return largest
-
-
-def alignment(demand: Iterable[int], free: Iterable[int], capacity: Iterable[int]) -> float:
-    """Fit between a demand and free room: their dot product, both as fractions of the capacity (Tetris, 3.2).
-
-    Resources without capacity count nothing.
-    """
-    return sum((d / c) * (f / c) for d, f, c in zip(demand, free, capacity, strict=True) if c)

@@ -15,7 +15,8 @@ import msgspec
 
 from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.queues import Account, Group, QueueTree
-from schedulers.core.resources import Vector, fits
+from schedulers.core.resources import Vector
+from schedulers.core.vectors import fits
 
 if TYPE_CHECKING:
     from schedulers.core.live import JobState, NodeState, StageState

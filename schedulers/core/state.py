@@ -48,8 +48,9 @@ from schedulers.core.model import CopyRules, Links, Queue
 from schedulers.core.nodes import ClusterNodes
 from schedulers.core.queues import QueueTree, check_queue
 from schedulers.core.reservations import Reservations
-from schedulers.core.resources import Resources, dominant_share
+from schedulers.core.resources import Resources
 from schedulers.core.sizes import Fitting, Sizes
+from schedulers.core.vectors import dominant_share
 from schedulers.core.work import Work
 
 __all__ = [

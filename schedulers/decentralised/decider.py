@@ -28,9 +28,10 @@ from schedulers.core.holds import Holds
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.policy import Policy
 from schedulers.core.reasons import Reason, sentence
-from schedulers.core.resources import Resources, fits
+from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import ClusterState, JobState, StageState
+from schedulers.core.vectors import fits
 from schedulers.decentralised.messages import (
     AnyMessage,
     Cancellation,

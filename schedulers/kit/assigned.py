@@ -37,7 +37,8 @@ from schedulers.core.openings import UNKNOWN_MS, empty
 from schedulers.core.placer import Placer
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
 from schedulers.core.reasons import Reason
-from schedulers.core.resources import Vector, fits
+from schedulers.core.resources import Vector
+from schedulers.core.vectors import fits
 from schedulers.kit.forecast import Forecast, Rates
 from schedulers.kit.node_queues import NodeQueues, QueuedTask, unqueued_tasks
 from schedulers.kit.ordered import Sequencing

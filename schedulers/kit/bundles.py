@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions
-from schedulers.core.resources import alignment, fits
+from schedulers.core.vectors import alignment, fits
 from schedulers.kit.ordered import Ordered
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ import msgspec
 from schedulers.core.model import Job
 from schedulers.core.policy import ClusterView
 from schedulers.core.queues import QueueTree
-from schedulers.core.resources import Vector, dominant_share
+from schedulers.core.resources import Vector
 from schedulers.core.state import JobState
+from schedulers.core.vectors import dominant_share
 from schedulers.kit.parties import DIGITS
 
 Level = Annotated[

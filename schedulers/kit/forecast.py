@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from schedulers.core.live import RUNNING
 from schedulers.core.openings import UNKNOWN_MS, empty
-from schedulers.core.resources import times_in
 from schedulers.core.transfers import rate_between, transfer_ms
+from schedulers.core.vectors import times_in
 
 if TYPE_CHECKING:
     from schedulers.core.live import ContainerState, JobState, NodeState, StageState

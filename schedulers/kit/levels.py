@@ -8,7 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from schedulers.core.resources import Vector, dominant_share
+from schedulers.core.resources import Vector
+from schedulers.core.vectors import dominant_share
 from schedulers.kit.ordered import Order
 
 

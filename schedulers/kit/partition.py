@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions
-from schedulers.core.resources import times_in
+from schedulers.core.vectors import times_in
 from schedulers.kit.ordered import Ordered
 from schedulers.kit.parties import serve_asked
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from schedulers.core.placer import Scored, placers
-from schedulers.core.resources import Vector, alignment
+from schedulers.core.resources import Vector
 from schedulers.core.state import NodeState
+from schedulers.core.vectors import alignment
 
 
 @placers.register("dot", source="Tetris (SIGCOMM'14), section 3.2: alignment of demand and free room")

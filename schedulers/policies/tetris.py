@@ -10,8 +10,8 @@ import msgspec
 from schedulers.core.abilities import NeedsEstimates, OneTaskEach
 from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, TieSetting, policies
-from schedulers.core.resources import alignment
 from schedulers.core.state import JobState, NodeState, StageState
+from schedulers.core.vectors import alignment
 from schedulers.kit.inputs import Inputs, Near
 
 

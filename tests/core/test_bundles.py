@@ -13,8 +13,8 @@ from schedulers.core.decisions import Place
 from schedulers.core.events import JobSubmitted, NodeAdded, Tick
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.policy import policies
-from schedulers.core.resources import fits
 from schedulers.core.scheduler import Scheduler
+from schedulers.core.vectors import fits
 from schedulers.kit.bundles import (
     BundledOrder,
     Candidate,

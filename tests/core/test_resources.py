@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulers.core.errors import InvalidQuantity
-from schedulers.core.resources import Resources, dominant_share, fits, parse_quantity, show_steps, to_steps
+from schedulers.core.resources import Resources, parse_quantity, show_steps, to_steps
+from schedulers.core.vectors import dominant_share, fits
 
 
 @pytest.mark.parametrize(

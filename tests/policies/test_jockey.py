@@ -13,7 +13,7 @@ from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.decisions import Place
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Estimated, JobSubmitted, NodeAdded, Rehearsed, Tick
-from schedulers.core.log import SchedulerConfig
+from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job
 from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
@@ -158,14 +158,14 @@ def ran(policy: dict[str, Any], error: float, *, deadline: int = 180_000) -> tup
     )
     config = EngineConfig(nodes=(node("n", 20),), profile="events")
     predictor = {"kind": "oracle", "error": [error, error]}
-    made = Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy=policy, predictor=predictor, offers="cycle"))
-    kept, heard = MemoryRecording(), []
-    handle = made.handle
-    made.handle = lambda event: heard.append(type(event)) or handle(event)  # type: ignore[method-assign, func-returns-value]
-    Simulation(config, Workload(name="w", jobs=sources), made, kept, oracle=True).run()
+    kept, lines = MemoryRecording(), list[bytes]()
+    settings = SchedulerConfig(resources=("cpu", "memory"), policy=policy, predictor=predictor, offers="cycle")
+    log = Log(lines.append)
+    Simulation(config, Workload(name="w", jobs=sources), Scheduler(settings, log=log), kept, oracle=True).run()
+    log.flush()
     finished = {row.id: row.finish_ms for row in kept.jobs}["due"]
     assert finished is not None
-    return finished, heard.count(Rehearsed)
+    return finished, b"".join(lines).count(b'"event":"Rehearsed"')
 
 
 def test_estimates_of_half_the_true_run_times_are_found_out_and_the_deadline_is_met() -> None:

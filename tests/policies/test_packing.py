@@ -11,8 +11,8 @@ from rm_emulator.testing import job, node, scheduler, stage
 from schedulers.core.decisions import Place
 from schedulers.core.events import Estimated, Heartbeat, JobSubmitted, NodeAdded, NodeLost, Tick
 from schedulers.core.model import Node, Stage
-from schedulers.core.resources import alignment
 from schedulers.core.scheduler import Scheduler
+from schedulers.core.vectors import alignment
 
 ORACLE = {"kind": "oracle"}
 PACKING = {"kind": "tetris", "m": 0}

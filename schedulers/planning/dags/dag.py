@@ -13,7 +13,8 @@ from fractions import Fraction
 
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Job, Stage, check_job, topological_order
-from schedulers.core.resources import Vector, fits
+from schedulers.core.resources import Vector
+from schedulers.core.vectors import fits
 from schedulers.kit.paths import depths
 
 

@@ -13,7 +13,8 @@ from typing import Final, Protocol
 
 from schedulers.core import keyed
 from schedulers.core.model import Stage
-from schedulers.core.resources import Vector, fits
+from schedulers.core.resources import Vector
+from schedulers.core.vectors import fits
 from schedulers.planning.dags.bounds import bound
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.schedule import Batch, Plan, Schedule

@@ -14,7 +14,8 @@ import msgspec
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
 from schedulers.core.policy import Planned, Stretch
-from schedulers.core.resources import Vector, fits
+from schedulers.core.resources import Vector
+from schedulers.core.vectors import fits
 from schedulers.planning.dags.dag import Dag
 
 #: Stretches of time of one stage in a plan in short: more could not be told apart on a screen either.
