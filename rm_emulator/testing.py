@@ -493,7 +493,7 @@ def check_snapshot(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
 
 
 def check_hands_off(subject: Subject, seeds: tuple[int, ...] = SEEDS[:2]) -> None:
-    """Only facts and decisions change the state: no policy, predictor, placer or engine does; not for compiled cores."""
+    """Only facts and decisions change the state: no policy, predictor, placer or engine does; skipped if compiled."""
     if has_compiled_core():
         raise SkipTest("a compiled core cannot be watched: unset RM_EMULATOR_COMPILED and install anew")
     for made in _cases(subject, seeds):
