@@ -1,0 +1,146 @@
+"""The forecaster's process: reads the brain's memory, has plays made, and writes what is news into DagJobs' status.
+
+Nobody depends on the process, and everything that it knows is read anew after a start. So there is no leader: two
+processes at once would only write the same field twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from forecaster.answers import MemoryUnusable, NoAnswer, answers_of
+from forecaster.config import ForecasterConfig
+from forecaster.memory import read_memory
+from forecaster.told import Listed, Told, Word
+from operators import metrics
+from operators.client import ApiError, Client, path_of, wall_ms
+from operators.serving.server import management, serve_management
+from operators.serving.watchdog import LoopWatchdog
+from schedulers.objects.names import API_VERSION
+
+log = structlog.get_logger()
+
+FIELD_MANAGER: Final = "rm-forecaster"
+#: Writes a second, at most: each wakes whoever watches DagJobs, brain and controllers among them.
+WRITES_PER_S: Final = 10
+#: Seconds for the plays of one round.
+_PLAYS_S: Final = 300.0
+#: Seconds without a turn of the loop, after which the process is not alive: plays, lists and writes all have limits.
+_STUCK_S: Final = 3 * _PLAYS_S
+#: Seconds without an answer of the API server, after which the process is not ready: plays, and two minutes.
+_STALE_S: Final = _PLAYS_S + 120.0
+_PAGE: Final = 500
+
+
+class ForecasterProcess:
+    """One loop: read, play, list, write; never two plays at once."""
+
+    def __init__(self, config: ForecasterConfig, client: Client, identity: str) -> None:
+        self.config, self.client = config, client
+        self.told, self.watchdog = Told(), LoopWatchdog(_STUCK_S)
+        self._version: tuple[str, ...] = ()  # of the memory that was played last
+        self._heard_s: float | None = None
+
+    def not_ready(self) -> str | None:
+        """Why the process must not be believed to work. A cluster whose brain has stored nothing yet is no reason."""
+        silent = self._heard_s is None or time.monotonic() - self._heard_s > _STALE_S
+        return "the API server has not answered" if silent else None
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(serve_management(management(self.not_ready, self.watchdog.stuck), self.config.management))
+            group.create_task(self._go_on())
+
+    async def _go_on(self) -> None:
+        self.watchdog.begin("rounds")
+        while True:
+            until_s = time.monotonic() + self.config.every / 1000
+            try:
+                await self._round()
+                await self._write(until_s)
+            except MemoryUnusable as error:
+                _failed("memory", error)
+            except NoAnswer as error:
+                _failed("plays", error)
+            except (ApiError, OSError, msgspec.DecodeError) as error:
+                _failed("api", error)
+            self.watchdog.note_turn("rounds")
+            await asyncio.sleep(max(0.0, until_s - time.monotonic()))
+
+    async def _round(self) -> None:
+        """New answers, if the brain has stored another memory."""
+        began_s = time.monotonic()
+        read_ms = wall_ms()
+        memory = await read_memory(self.client, self.config.namespace, self._version)
+        self._heard_s = time.monotonic()
+        if memory is None:
+            return
+        listed = [each async for each in self._dagjobs()]
+        # From here on the memory is done with: plays that failed once would fail again.
+        self._version = memory.version
+        answers = await answers_of(memory.config_maps, read_ms, within_s=_PLAYS_S)
+        self.told.hear(answers, listed)
+        quality = self.told.quality()
+        metrics.FORECAST_ROUND.set(time.monotonic() - began_s)
+        metrics.FORECAST_HELD.set(quality.held)
+        metrics.FORECAST_ERROR.set(quality.error_s)
+
+    async def _dagjobs(self) -> AsyncIterator[Listed]:
+        """All DagJobs, page by page; an object that makes no sense is left out."""
+        page: dict[str, str] = {"limit": str(_PAGE)}
+        while True:
+            listed: Any = await self.client.get(f"/apis/{API_VERSION}/dagjobs", **page)
+            for item in listed["items"]:
+                try:
+                    yield msgspec.convert(item, Listed)
+                except msgspec.ValidationError:
+                    metrics.UNREADABLE.labels("DagJob").inc()
+            page["continue"] = listed["metadata"].get("continue") or ""
+            if not page["continue"]:
+                return
+
+    async def _write(self, until_s: float) -> None:
+        """Write what is due, one after the other; the rest waits for the next round, whose answers are newer."""
+        while time.monotonic() < until_s and (word := self.told.due(time.monotonic())) is not None:
+            began_s = time.monotonic()
+            await self._write_word(word)
+            await asyncio.sleep(max(0.0, began_s + 1 / WRITES_PER_S - time.monotonic()))
+
+    async def _write_word(self, word: Word) -> None:
+        """By server-side apply, which owns `status.expected` and touches no field of another writer.
+
+        The uid refuses a namesake that was made meanwhile. Raises ApiError for a fault that may pass.
+        """
+        meta, status = word.meta, {} if word.expected is None else {"expected": word.expected}
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": "DagJob",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "status": status,
+        }
+        path = f"{path_of('DagJob', meta.key)}/status"
+        try:
+            await self.client.patch(path, body, kind="apply", field_manager=FIELD_MANAGER, force=True)
+        except ApiError as error:
+            if error.is_transient:
+                raise
+            gone = error.status in (404, 409)
+            metrics.FORECASTS.labels("gone" if gone else "error").inc()
+            if not gone:
+                log.warning("an answer cannot be written", dagjob=meta.key, why=str(error))
+            self.told.drop(word)
+        else:
+            metrics.FORECASTS.labels("ok").inc()
+            self.told.wrote(word, time.monotonic())
+
+
+def _failed(why: str, error: Exception) -> None:
+    metrics.FORECAST_FAILURES.labels(why).inc()
+    log.warning("a round has failed; the answers stay as they are", part=why, why=str(error))
