@@ -7,14 +7,13 @@ processes at once would only write the same field twice.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
 
-from forecaster.answers import MemoryUnusable, NoAnswer, answers_of
+from forecaster.answers import Answers, MemoryUnusable, NoAnswer, answers_of
 from forecaster.config import ForecasterConfig
 from forecaster.memory import read_memory
 from forecaster.told import Listed, Told, Word
@@ -38,18 +37,25 @@ _STALE_S: Final = _PLAYS_S + 120.0
 _PAGE: Final = 500
 
 
+class Ask(Protocol):
+    """Asks for answers, as `answers_of` does."""
+
+    def __call__(self, config_maps: Sequence[dict[str, Any]], read_ms: int, *, within_s: float) -> Awaitable[Answers]:
+        """See `answers_of`."""
+
+
 class ForecasterProcess:
     """One loop: read, play, list, write; never two plays at once."""
 
-    def __init__(self, config: ForecasterConfig, client: Client, identity: str) -> None:
-        self.config, self.client = config, client
+    def __init__(self, config: ForecasterConfig, client: Client, identity: str, *, ask: Ask = answers_of) -> None:
+        self.config, self.client, self._ask = config, client, ask
         self.told, self.watchdog = Told(), LoopWatchdog(_STUCK_S)
         self._version: tuple[str, ...] = ()  # of the memory that was played last
         self._heard_s: float | None = None
 
     def not_ready(self) -> str | None:
         """Why the process must not be believed to work. A cluster whose brain has stored nothing yet is no reason."""
-        silent = self._heard_s is None or time.monotonic() - self._heard_s > _STALE_S
+        silent = self._heard_s is None or _now_s() - self._heard_s > _STALE_S
         return "the API server has not answered" if silent else None
 
     async def run(self) -> None:
@@ -61,10 +67,10 @@ class ForecasterProcess:
     async def _go_on(self) -> None:
         self.watchdog.begin("rounds")
         while True:
-            until_s = time.monotonic() + self.config.every / 1000
+            again_s = _now_s() + self.config.every / 1000
             try:
                 await self._round()
-                await self._write(until_s)
+                await self._write()
             except MemoryUnusable as error:
                 _failed("memory", error)
             except NoAnswer as error:
@@ -72,23 +78,23 @@ class ForecasterProcess:
             except (ApiError, OSError, msgspec.DecodeError) as error:
                 _failed("api", error)
             self.watchdog.note_turn("rounds")
-            await asyncio.sleep(max(0.0, until_s - time.monotonic()))
+            await asyncio.sleep(max(0.0, again_s - _now_s()))
 
     async def _round(self) -> None:
         """New answers, if the brain has stored another memory."""
-        began_s = time.monotonic()
+        began_s = _now_s()
         read_ms = wall_ms()
         memory = await read_memory(self.client, self.config.namespace, self._version)
-        self._heard_s = time.monotonic()
+        self._heard_s = _now_s()
         if memory is None:
             return
         listed = [each async for each in self._dagjobs()]
         # From here on the memory is done with: plays that failed once would fail again.
         self._version = memory.version
-        answers = await answers_of(memory.config_maps, read_ms, within_s=_PLAYS_S)
+        answers = await self._ask(memory.config_maps, read_ms, within_s=_PLAYS_S)
         self.told.hear(answers, listed)
         quality = self.told.quality()
-        metrics.FORECAST_ROUND.set(time.monotonic() - began_s)
+        metrics.FORECAST_ROUND.set(_now_s() - began_s)
         metrics.FORECAST_HELD.set(quality.held)
         metrics.FORECAST_ERROR.set(quality.error_s)
 
@@ -106,12 +112,12 @@ class ForecasterProcess:
             if not page["continue"]:
                 return
 
-    async def _write(self, until_s: float) -> None:
+    async def _write(self) -> None:
         """Write what is due, one after the other; the rest waits for the next round, whose answers are newer."""
-        while time.monotonic() < until_s and (word := self.told.due(time.monotonic())) is not None:
-            began_s = time.monotonic()
+        until_s = _now_s() + self.config.every / 1000
+        while (began_s := _now_s()) < until_s and (word := self.told.due(began_s)) is not None:
             await self._write_word(word)
-            await asyncio.sleep(max(0.0, began_s + 1 / WRITES_PER_S - time.monotonic()))
+            await asyncio.sleep(max(0.0, began_s + 1 / WRITES_PER_S - _now_s()))
 
     async def _write_word(self, word: Word) -> None:
         """By server-side apply, which owns `status.expected` and touches no field of another writer.
@@ -138,7 +144,11 @@ class ForecasterProcess:
             self.told.drop(word)
         else:
             metrics.FORECASTS.labels("ok").inc()
-            self.told.wrote(word, time.monotonic())
+            self.told.wrote(word, _now_s())
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _failed(why: str, error: Exception) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from schedulers.objects.dagjob import DagJobStatus, ExpectedStatus, ExpectedTimes
+from schedulers.objects.dagjob import ExpectedStatus, ExpectedTimes
 from schedulers.objects.meta import Meta, to_ms
 
 #: An answer is news from this share of the time left on.
@@ -24,11 +24,19 @@ AGAIN_S: Final = 10.0
 _JUDGED: Final = 1000
 
 
+class ListedStatus(msgspec.Struct):
+    """Fields of a DagJob's status that answers need."""
+
+    phase: str = ""
+    completionTime: str | None = None
+    expected: ExpectedStatus | None = None
+
+
 class Listed(msgspec.Struct):
     """A DagJob as the API server lists it, as far as answers are concerned."""
 
     metadata: Meta
-    status: DagJobStatus = msgspec.field(default_factory=DagJobStatus)
+    status: ListedStatus = msgspec.field(default_factory=ListedStatus)
 
     @property
     def job(self) -> str:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecaster.told import AGAIN_S, Listed, Told, Word, is_news
+from forecaster.told import AGAIN_S, Listed, ListedStatus, Told, Word, is_news
 from operators.client import stamp
-from schedulers.objects.dagjob import DagJobStatus, ExpectedStatus, ExpectedTimes
+from schedulers.objects.dagjob import ExpectedStatus, ExpectedTimes
 from schedulers.objects.meta import Meta
 
 NOW_MS = 1_800_000_000_000
@@ -31,7 +31,7 @@ UNKNOWN = ExpectedStatus(known=False, asOf=stamp(NOW_MS))
 
 def listed(name: str = "a", **status: object) -> Listed:
     meta = Meta(name=name, namespace="n", uid=f"{name}-uid-long")
-    return Listed(meta, DagJobStatus(**{"phase": "Running", **status}))  # type: ignore[arg-type]
+    return Listed(meta, ListedStatus(**{"phase": "Running", **status}))  # type: ignore[arg-type]
 
 
 def done(name: str = "a", at_s: int = 0, phase: str = "Succeeded") -> Listed:
