@@ -8,7 +8,7 @@ import msgspec
 
 from operators.config import Millis, load, own_namespace
 from operators.log import Level
-from operators.serving.ports import ManagementPort
+from operators.serving.ports import ExtenderPort, ManagementPort
 
 
 class ForecasterConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -18,6 +18,8 @@ class ForecasterConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """Namespace of the brain's memory; by default that of the own pod."""
     every: Millis = Millis(10_000)
     """Shortest time between the beginnings of two rounds of plays."""
+    answers: ExtenderPort | None = None
+    """Where `GET /v1/expected` is answered, plain pods included, to clients as of brain's verbs; None: nowhere."""
     management: ManagementPort = ManagementPort(port=8083)
     kubeconfig: str | None = None
     """Kubeconfig files, `A:B`; None in a cluster, where the ServiceAccount counts."""

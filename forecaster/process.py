@@ -12,6 +12,10 @@ from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from forecaster.answers import Answers, MemoryUnusable, NoAnswer, answers_of
 from forecaster.config import ForecasterConfig
@@ -19,7 +23,7 @@ from forecaster.memory import read_memory
 from forecaster.told import Listed, Told, Word
 from operators import metrics
 from operators.client import ApiError, Client, path_of, wall_ms
-from operators.serving.server import management, serve_management
+from operators.serving.server import management, serve, serve_management
 from operators.serving.watchdog import LoopWatchdog
 from schedulers.objects.names import API_VERSION
 
@@ -52,6 +56,7 @@ class ForecasterProcess:
         self.told, self.watchdog = Told(), LoopWatchdog(_STUCK_S)
         self._version: tuple[str, ...] = ()  # of the memory that was played last
         self._heard_s: float | None = None
+        self.answers: Answers | None = None  # of the last round
 
     def not_ready(self) -> str | None:
         """Why the process must not be believed to work. A cluster whose brain has stored nothing yet is no reason."""
@@ -60,9 +65,23 @@ class ForecasterProcess:
 
     async def run(self) -> None:
         """Until cancelled."""
+        port, probes = self.config.answers, management(self.not_ready, self.watchdog.stuck)
         async with asyncio.TaskGroup() as group:
-            group.create_task(serve_management(management(self.not_ready, self.watchdog.stuck), self.config.management))
+            if port is None:
+                group.create_task(serve_management(probes, self.config.management))
+            else:
+                group.create_task(serve(self.app(), port, probes, self.config.management))
             group.create_task(self._go_on())
+
+    def app(self) -> Starlette:
+        """`GET /v1/expected`: the answers for all live jobs, plain pods among them, by `namespace/name.uid`."""
+
+        async def expected(request: Request) -> Response:
+            if self.answers is None:
+                return Response("no answer yet: see /readyz and the log", 503)
+            return Response(msgspec.json.encode(self.answers), media_type="application/json")
+
+        return Starlette(routes=[Route("/v1/expected", expected)])
 
     async def _go_on(self) -> None:
         self.watchdog.begin("rounds")
@@ -91,8 +110,8 @@ class ForecasterProcess:
         listed = [each async for each in self._dagjobs()]
         # From here on the memory is done with: plays that failed once would fail again.
         self._version = memory.version
-        answers = await self._ask(memory.config_maps, read_ms, within_s=_PLAYS_S)
-        self.told.hear(answers, listed)
+        self.answers = await self._ask(memory.config_maps, read_ms, within_s=_PLAYS_S)
+        self.told.hear(self.answers, listed)
         quality = self.told.quality()
         metrics.FORECAST_ROUND.set(_now_s() - began_s)
         metrics.FORECAST_HELD.set(quality.held)
