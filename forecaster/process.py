@@ -22,7 +22,7 @@ from forecaster.config import ForecasterConfig
 from forecaster.memory import read_memory
 from forecaster.told import Listed, Told, Word
 from operators import metrics
-from operators.client import ApiError, Client, path_of, wall_ms
+from operators.client import ApiError, Client, Conflict, NotFound, path_of, wall_ms
 from operators.serving.server import management, serve, serve_management
 from operators.serving.watchdog import LoopWatchdog
 from schedulers.objects.names import API_VERSION
@@ -141,22 +141,24 @@ class ForecasterProcess:
     async def _write_word(self, word: Word) -> None:
         """By server-side apply, which owns `status.expected` and touches no field of another writer.
 
-        The uid refuses a namesake that was made meanwhile. Raises ApiError for a fault that may pass.
+        Raises ApiError for a fault that may pass.
         """
-        meta, status = word.meta, {} if word.expected is None else {"expected": word.expected}
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": "DagJob",
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
-            "status": status,
-        }
-        path = f"{path_of('DagJob', meta.key)}/status"
+        meta, path = word.meta, path_of("DagJob", word.meta.key)
+        status = {} if word.expected is None else {"expected": word.expected}
         try:
-            await self.client.patch(path, body, kind="apply", field_manager=FIELD_MANAGER, force=True)
+            there: Any = (await self.client.get(path))["metadata"]
+            if there["uid"] != meta.uid:
+                raise NotFound(404, "NotFound", f"{meta.key} is another job by now")
+            # The version keeps a namesake that is made in this moment from being written to (a uid would not).
+            version = {"name": meta.name, "namespace": meta.namespace, "resourceVersion": there["resourceVersion"]}
+            body = {"apiVersion": API_VERSION, "kind": "DagJob", "metadata": version, "status": status}
+            await self.client.patch(f"{path}/status", body, kind="apply", field_manager=FIELD_MANAGER, force=True)
+        except Conflict:
+            return  # changed since the look: the word is still due
         except ApiError as error:
             if error.is_transient:
                 raise
-            gone = error.status in (404, 409)
+            gone = isinstance(error, NotFound)
             metrics.FORECASTS.labels("gone" if gone else "error").inc()
             if not gone:
                 log.warning("an answer cannot be written", dagjob=meta.key, why=str(error))

@@ -12,7 +12,7 @@ from forecaster.answers import Answers, MemoryUnusable
 from forecaster.config import ForecasterConfig
 from forecaster.process import WRITES_PER_S, ForecasterProcess
 from operators import metrics
-from operators.client import Client, NotFound, Unreachable
+from operators.client import Client, Conflict, NotFound, Unreachable
 from operators.extender.snapshots import Snapshots
 from operators.serving.ports import ManagementPort
 from schedulers.objects.dagjob import ExpectedStatus
@@ -25,16 +25,32 @@ CONFIG = ForecasterConfig(namespace="rm-system", management=ManagementPort(addre
 
 
 class Api(StoreClient):
-    """Lists so many DagJobs, and keeps when which status was written. away: each list or write fails, until then."""
+    """Lists so many DagJobs, and keeps when which status was written. away: each list or write fails, until then.
+
+    busy: so many writes meet another writer. gone, again: jobs deleted, and made anew, since they were listed.
+    """
 
     def __init__(self, store: Store, jobs: int) -> None:
         super().__init__(store)
         self.jobs = [{"metadata": {"name": f"j{i}", "namespace": "n", "uid": f"uid-{i:04}-long"}} for i in range(jobs)]
         self.written: list[tuple[float, str, Any]] = []
         self.away = 0
+        self.busy = 0
         self.gone: set[str] = set()
+        self.again: set[str] = set()
+
+    def uid_of(self, name: str) -> str:
+        if name in self.gone:
+            raise NotFound(404, "NotFound", name)
+        return (
+            "another"
+            if name in self.again
+            else next(job for job in self.jobs if job["metadata"]["name"] == name)["metadata"]["uid"]
+        )
 
     async def get(self, path: str, **params: str) -> Any:
+        if "/dagjobs/" in path:
+            return {"metadata": {"uid": self.uid_of(path.rpartition("/")[2]), "resourceVersion": "7"}}
         if path != DAGJOBS:
             return await super().get(path, **params)
         self._fail()
@@ -45,8 +61,11 @@ class Api(StoreClient):
     async def patch(self, path: str, body: Any, **how: Any) -> bytes:
         self._fail()
         assert (how["kind"], how["field_manager"], how["force"]) == ("apply", "rm-forecaster", True)
-        if (name := body["metadata"]["name"]) in self.gone:
-            raise NotFound(404, "NotFound", path)
+        assert body["metadata"]["resourceVersion"] == "7"
+        name = body["metadata"]["name"]
+        if self.busy:
+            self.busy -= 1
+            raise Conflict(409, "Conflict", path)
         self.written.append((asyncio.get_running_loop().time(), name, body["status"]))
         return b"{}"
 
@@ -118,9 +137,15 @@ def test_an_api_server_that_is_away_costs_time_alone() -> None:
     assert sorted(name for _, name, _ in api.written) == ["j0", "j1", "j2", "j3", "j4"]
 
 
-def test_a_job_that_is_gone_is_left() -> None:
-    api, _ = observed(3, 60, before=lambda api: api.gone.add("j1"))
+@pytest.mark.parametrize("what", ["gone", "again"])
+def test_a_job_that_is_gone_is_left_and_so_is_its_namesake(what: str) -> None:
+    api, _ = observed(3, 60, before=lambda api: getattr(api, what).add("j1"))
     assert [name for _, name, _ in api.written] == ["j0", "j2"]
+
+
+def test_a_job_that_another_writer_changed_is_told_a_moment_later() -> None:
+    api, _ = observed(3, 60, before=lambda api: setattr(api, "busy", 3))
+    assert sorted(name for _, name, _ in api.written) == ["j0", "j1", "j2"]
 
 
 @pytest.mark.parametrize("another", [False, True])

@@ -196,7 +196,7 @@ def test_nothing_is_compiled_at_run_time(image: Image) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("program", ["operators.extender", "operators.controllers", "rm_emulator"])
+@pytest.mark.parametrize("program", ["operators.extender", "operators.controllers", "forecaster", "rm_emulator"])
 def test_a_program_says_how_it_is_used(image: Image, program: str) -> None:
     with unchanged(image):
         command = image.command("python", "-m", program, "--help")

@@ -200,7 +200,7 @@ def test_the_forecaster_may_read_its_memory_list_jobs_and_write_their_status_alo
     assert granted == {
         ("Role", "", "configmaps", "get"),
         ("ClusterRole", "parts.rm-emulator.io", "forecaster", "act-as"),
-        ("ClusterRole", names.GROUP, "dagjobs", "list"),
+        ("ClusterRole", names.GROUP, "dagjobs", "get", "list"),
         ("ClusterRole", names.GROUP, "dagjobs/status", "patch"),
     }
 
