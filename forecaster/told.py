@@ -101,8 +101,15 @@ class Told:
                 job.want(answers[each.job])
 
     def due(self, now_s: float) -> Word | None:
-        """The next write: of the jobs with news, the job told longest ago; None where all others were told lately."""
-        waiting = [job for job in self._jobs.values() if job.has_next and job.written_s + AGAIN_S <= now_s]
+        """The next write: of the jobs with news, the job told longest ago; None where all others were told lately.
+
+        The answer of a job that is over goes at once: an end to come would be wrong.
+        """
+        waiting = [
+            job
+            for job in self._jobs.values()
+            if job.has_next and (job.next is None or job.written_s + AGAIN_S <= now_s)
+        ]
         job = min(waiting, key=lambda each: each.written_s, default=None)
         return None if job is None else Word(job.meta, job.next)
 

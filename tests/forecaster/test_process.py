@@ -42,11 +42,8 @@ class Api(StoreClient):
     def uid_of(self, name: str) -> str:
         if name in self.gone:
             raise NotFound(404, "NotFound", name)
-        return (
-            "another"
-            if name in self.again
-            else next(job for job in self.jobs if job["metadata"]["name"] == name)["metadata"]["uid"]
-        )
+        (uid,) = (job["metadata"]["uid"] for job in self.jobs if job["metadata"]["name"] == name)
+        return "another" if name in self.again else uid
 
     async def get(self, path: str, **params: str) -> Any:
         if "/dagjobs/" in path:

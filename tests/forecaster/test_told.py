@@ -115,6 +115,14 @@ def test_a_job_that_is_over_has_no_answer_any_more() -> None:
     assert (word.meta.name, word.expected) == ("b", None)
 
 
+def test_the_answer_of_a_job_that_is_over_goes_at_once() -> None:
+    told = Told()
+    told.hear({"n/a.a-uid-lo": ends(50, 100, 150)}, [listed()])
+    write_all(told, 0.0)
+    told.hear({}, [done()])
+    assert [word.expected for word in write_all(told, 1.0)] == [None]
+
+
 def test_an_answer_of_the_process_before_is_not_written_again() -> None:
     told = Told()
     told.hear({"n/a.a-uid-lo": ends(50, 101, 150)}, [listed(expected=ends(50, 100, 150))])
