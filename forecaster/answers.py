@@ -55,7 +55,7 @@ async def answers_of(config_maps: Sequence[dict[str, Any]], read_ms: int, *, wit
     except TimeoutError:
         raise NoAnswer(f"no answer within {within_s:g} s") from None
     finally:
-        if process.returncode is None:
+        if process.returncode != 0:  # also of one that was killed, whose plays go on
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()

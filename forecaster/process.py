@@ -49,7 +49,7 @@ class Ask(Protocol):
 
 
 class ForecasterProcess:
-    """One loop: read, play, list, write; never two plays at once."""
+    """One loop: read, list, play, write; never two plays at once."""
 
     def __init__(self, config: ForecasterConfig, client: Client, identity: str, *, ask: Ask = answers_of) -> None:
         self.config, self.client, self._ask = config, client, ask
