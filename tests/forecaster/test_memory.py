@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import cast
+
+import pytest
 
 from forecaster.memory import read_memory
 from operators.client import Client
@@ -42,17 +43,27 @@ def test_a_memory_is_read_once() -> None:
     run_virtual(main)
 
 
-def test_a_memory_replaced_while_it_is_read_is_read_whole() -> None:
+class Interrupted(StoreClient):
+    """Another memory is stored just before the get of this number, from 0."""
+
+    def __init__(self, store: Store, number: int) -> None:
+        super().__init__(store)
+        self._number, self._brain = number, writer(store)
+
+    async def get(self, path: str, **params: str) -> object:
+        if len(self.calls) == self._number:
+            await self._brain.store(noise(2))
+        return await super().get(path, **params)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_memory_replaced_while_it_is_read_is_read_whole(number: int) -> None:
+    """Gets 0 and 1 are of the indexes, 2 to 4 of the chunks."""
+
     async def main(_: VirtualLoop) -> None:
         store = Store()
-        slow = StoreClient(store)
-        slow.slow_s = 1.0
-        brain = writer(store)
-        await brain.store(noise(1))
-        reading = asyncio.ensure_future(read_memory(cast(Client, slow), SPACE))
-        await asyncio.sleep(3.5)  # both indexes and a chunk are read by now
-        await brain.store(noise(2))
-        memory = await reading
+        await writer(store).store(noise(1))
+        memory = await read_memory(cast(Client, Interrupted(store, number)), SPACE)
         assert memory is not None
         assert contents(memory.config_maps) == {SNAPSHOT: noise(2)}
 
