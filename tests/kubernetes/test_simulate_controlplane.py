@@ -16,7 +16,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster, free_ports
 from devcluster.deployments import Running
 from devcluster.deployments import answers as ready
 from devcluster.installation import MANIFESTS, change_config
@@ -25,6 +25,7 @@ from operators.client import Client, Conflict, path_of
 from schedulers.objects.names import API_VERSION, RECURRING_LABEL
 from tests.kubernetes.account import Account
 from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
+from tests.kubernetes.rights import pod
 
 pytestmark = pytest.mark.controlplane
 
@@ -87,13 +88,20 @@ def test_a_running_job_ends_when_the_runs_before_it_let_expect(
 
 
 @pytest.fixture(scope="module")
-def forecaster(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The component, applied and running; a round each second."""
+def port() -> int:
+    """Where the forecaster answers."""
+    return free_ports(1)[0]
+
+
+@pytest.fixture(scope="module")
+def forecaster(installed: Installed, port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The component, applied and running; a round each second, and answers over HTTP on loopback."""
     folder = tmp_path_factory.mktemp("forecaster").resolve()
     component = os.path.relpath(MANIFESTS / "components" / "forecaster", folder)
     (folder / "kustomization.yaml").write_text(yaml.safe_dump({"components": [component]}))
     installed.cluster.apply(folder)
-    change_config(installed.cluster, "rm-forecaster", lambda config: config | {"every": "1s"})
+    settings = {"every": "1s", "answers": {"port": port, "tls": None}}
+    change_config(installed.cluster, "rm-forecaster", lambda config: config | settings)
     running = Running(installed.cluster, "rm-forecaster")
     running.wait_ready()
     yield running
@@ -105,16 +113,20 @@ def answers(running: Running, port: int) -> bool:
     return ready(f"http://127.0.0.1:{running.replicas[0].ports[port]}/readyz")
 
 
+def read(port: int, path: str) -> str:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
 def figures(running: Running) -> dict[str, float]:
     """Sums of the metrics of the forecaster, by name."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://127.0.0.1:{running.replicas[0].ports[8083]}/metrics", timeout=10) as answer:
-        families = list(text_string_to_metric_families(answer.read().decode()))
+    families = list(text_string_to_metric_families(read(running.replicas[0].ports[8083], "/metrics")))
     return {family.name: sum(s.value for s in family.samples if s.name[-8:] != "_created") for family in families}
 
 
 def test_the_forecaster_writes_when_jobs_will_start_and_end(
-    installed: Installed, space: str, forecaster: Running
+    installed: Installed, space: str, forecaster: Running, port: int
 ) -> None:
     cluster = installed.cluster
 
@@ -128,12 +140,15 @@ def test_the_forecaster_writes_when_jobs_will_start_and_end(
     # The first takes all 32 cores, so the second waits for them.
     submit(cluster, nightly(space, 6, tasks=32, seconds=30))
     wait(lambda: sum(stage["running"] for stage in status(6).get("stages", ())) == 32, 20)
-    submit(cluster, nightly(space, 7, tasks=32, seconds=1))
+    plain = pod()
+    plain["metadata"] = {"name": "plain", "namespace": space, "labels": plain["metadata"]["labels"]}
+    submit(cluster, nightly(space, 7, tasks=32, seconds=1), plain)
     waiting = wait(lambda: expected(6) and expected(7), 20)
     start, finish = waiting["start"], waiting["finish"]
     assert waiting["asOf"] <= start["p10"] <= start["p50"] <= finish["p50"] <= finish["p90"]
     row = cluster.kubectl("get", "dagjobs", "nightly-7", "-n", space)
     assert re.search(r"\bETA\b.*\n.* \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", row)
+    wait(lambda: f'"{space}/plain.' in read(port, "/v1/expected"), 20)
     # Fields of the other two writers stay.
     assert status(7)["reason"]
     assert status(7)["tasks"] == 32
