@@ -31,7 +31,11 @@ FOLDER: Final = MANIFESTS / "helm"
 #: The first is the default.
 OVERLAYS: Final = ("dev", "production", "older")
 #: The value that turns the objects of a component on.
-COMPONENTS: Final = {"cert-manager": "certManager.enabled", "service-monitor": "serviceMonitor.enabled"}
+COMPONENTS: Final = {
+    "cert-manager": "certManager.enabled",
+    "forecaster": "forecaster.enabled",
+    "service-monitor": "serviceMonitor.enabled",
+}
 #: Settings of brain that belong to the overlay; the others are values.
 _FIXED: Final = ("extender", "management", "storage")
 #: Settings of a process that the manifests decide.
@@ -97,6 +101,9 @@ serviceMonitor:
 # The Secrets of the overlay production; needs cert-manager.
 certManager:
   enabled: false
+# When will DagJobs start and end? docs/operate/when-will-it-run.md
+forecaster:
+  enabled: false
 """
 
 
@@ -138,8 +145,9 @@ def made(kubectl: Path) -> dict[str, str]:
         files.setdefault(f"templates/{key[0].lower()}.yaml", []).append(_guarded(key[0], variants))
     for component, value in COMPONENTS.items():
         extra = rendered(kubectl, "production", component)
-        objects = [one for key, one in extra.items() if key not in overlays["production"]]
-        files[f"templates/{component}.yaml"] = [f"{{{{- if .Values.{value} }}}}\n{_text(objects)}{{{{- end }}}}\n"]
+        objects = (one for key, one in extra.items() if key not in overlays["production"])
+        text = "".join(_guarded(one["kind"], [([*OVERLAYS], one)]) for one in objects)
+        files[f"templates/{component}.yaml"] = [f"{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n"]
     return {
         "Chart.yaml": _MADE + _CHART.format(version=values.pop("version")),
         "values.yaml": _MADE + _VALUES.format(**values),
@@ -223,7 +231,7 @@ def _valued(given: dict[str, Any], say: _Expressions) -> dict[str, Any]:
         # Templates, unlike the folder crds/, change with an upgrade; without this line jobs would go with the release.
         one["metadata"].setdefault("annotations", {})["helm.sh/resource-policy"] = "keep"
     elif one["kind"] == "Deployment":
-        _value_deployment(one, "brain" if name == "rm-brain" else "controllers", say)
+        _value_deployment(one, name.removeprefix("rm-"), say)
     elif one["kind"] == "ConfigMap" and name in ("rm-brain", "rm-controllers"):
         part = name.removeprefix("rm-")
         one["data"]["config.yaml"] = _valued_config(one["data"]["config.yaml"], part, say)
@@ -232,14 +240,16 @@ def _valued(given: dict[str, Any], say: _Expressions) -> dict[str, Any]:
 
 def _value_deployment(one: dict[str, Any], part: str, say: _Expressions) -> None:
     spec, template = one["spec"], one["spec"]["template"]
-    spec["replicas"] = say(f"{{{{ .Values.{part}.replicas | default {spec['replicas']} }}}}")
-    # A process reads its configuration at the start: other settings are other pods.
-    settings = say('{{ include (print $.Template.BasePath "/configmap.yaml") . | sha256sum | quote }}')
-    template["metadata"].setdefault("annotations", {})["rm-emulator.io/settings"] = settings
     template["spec"]["imagePullSecrets"] = say("{{ toJson .Values.imagePullSecrets }}")
     for container in [*template["spec"].get("initContainers", ()), *template["spec"]["containers"]]:
         image = ".Values.schedulerImage" if container["name"] == "kube-scheduler" else 'include "rm.image" .'
         container["image"] = say(f"{{{{ {image} | quote }}}}")
+    if part == "forecaster":  # on or off is all that is a value
+        return
+    spec["replicas"] = say(f"{{{{ .Values.{part}.replicas | default {spec['replicas']} }}}}")
+    # A process reads its configuration at the start: other settings are other pods.
+    settings = say('{{ include (print $.Template.BasePath "/configmap.yaml") . | sha256sum | quote }}')
+    template["metadata"].setdefault("annotations", {})["rm-emulator.io/settings"] = settings
     for container in template["spec"]["containers"]:
         owner = part if container["name"] != "kube-scheduler" else "scheduler"
         container["resources"] = say(f"{{{{ toJson .Values.{owner}.resources }}}}")
@@ -336,7 +346,7 @@ def _schema(overlays: Mapping[str, dict[Key, dict[str, Any]]]) -> dict[str, Any]
         "scheduler": _object({"resources": {"type": "object"}}),
         "controllers": _object({**part, "settings": controllers}),
         "queues": {"type": "array", "items": queues},
-        **dict.fromkeys(("networkPolicy", "serviceMonitor", "certManager"), switch),
+        **dict.fromkeys(("networkPolicy", "serviceMonitor", "certManager", "forecaster"), switch),
         "global": {"type": "object"},  # Helm's own
     }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_object(values)}

@@ -154,6 +154,7 @@ _ROLES: Final = {
     "schedulers.core": "facts in, decisions out; no clock, no I/O",
     "rm_emulator": "simulated time",
     "operators": "Kubernetes",
+    "forecaster": "both: Kubernetes, and plays in emulation",
 }
 
 

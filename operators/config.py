@@ -1,4 +1,4 @@
-"""Configuration files of both processes: strict YAML, every mistake at once, with file, line, path and remedy.
+"""Configuration files of all processes: strict YAML, every mistake at once, with file, line, path and remedy.
 
 The file's shape is a tree of frozen `msgspec` structs. A mistake is a message; all of them make one `InvalidConfig`.
 """

@@ -1,4 +1,4 @@
-"""Log lines of both processes: one JSON object per line on standard error, with the object's name as a field."""
+"""Log lines of all processes: one JSON object per line on standard error, with the object's name as a field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of both processes, in one place, so that names and labels are decided together.
+"""The metrics of all processes, in one place, so that names and labels are decided together.
 
 The metrics are in the package's own registry, which also has memory, file descriptors and garbage collection of the
 process.
@@ -9,6 +9,7 @@ work. `table()` lists them for the documentation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -119,6 +120,28 @@ RECONCILE_DURATION: Final = Histogram(
 )
 WORK_QUEUE: Final = Gauge("rm_work_queue", "Objects that wait to be brought in line.", ["kind"])
 PODS_CREATED: Final = Counter("rm_pods_created_total", "Pods created; cause: first, retry, recreated.", ["cause"])
+
+
+# -- the forecaster -----------------------------------------------------------------------------
+
+FORECASTS: Final = Counter(
+    "rm_forecasts_total", "Answers written to a DagJob, or taken away; outcome: ok, gone, error.", ["outcome"]
+)
+FORECAST_ROUND: Final = Gauge("rm_forecast_round_seconds", "Length of the last round, from its memory to its answers.")
+FORECAST_FAILURES: Final = Counter(
+    "rm_forecast_rounds_failed_total",
+    "Rounds without an answer; part: memory (not whole, or of another version), plays, api.",
+    ["part"],
+)
+FORECAST_HELD: Final = Gauge(
+    "rm_forecast_held", "Of the jobs that ended last, the share whose first 80 % interval held the end, 0 to 1."
+)
+FORECAST_ERROR: Final = Gauge(
+    "rm_forecast_error_seconds", "Of the same jobs, the median distance between the first answer and the end."
+)
+# Nothing is known before the first end, and 0 would be an answer.
+FORECAST_HELD.set(math.nan)
+FORECAST_ERROR.set(math.nan)
 
 
 def show(gauge: Gauge, values: Mapping[str, float]) -> None:

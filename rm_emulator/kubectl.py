@@ -1,4 +1,4 @@
-"""`kubectl rm-emulator status | why POD|JOB | queues`: what brain and controllers say of a cluster, at a glance.
+"""`kubectl rm-emulator status | why POD|JOB | queues | simulate`: what our parts say of a cluster, at a glance.
 
 A plug-in of kubectl: kubectl reads the objects, with its user's kubeconfig and rights. Nothing is written to the
 cluster.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 from rm_emulator.issues import InvalidInput
@@ -289,17 +291,33 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--context", metavar="NAME", help="as of kubectl")
     common.add_argument("--json", action="store_true", help="one JSON document on standard output and nothing else")
     parser = argparse.ArgumentParser(prog="kubectl rm-emulator", description="What rm-emulator says of a cluster.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="status | why | queues")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="status | why | queues | simulate")
     of_parts = commands.add_parser("status", parents=[common], help="who leads, who is ready, how much waits")
     of_parts.add_argument("--system", metavar="NAMESPACE", default=NAMESPACE, help=f"of the parts ({NAMESPACE})")
     of_one = commands.add_parser("why", parents=[common], help="why a DagJob or a pod waits")
     of_one.add_argument("name", metavar="POD|JOB", help="NAME, dagjob/NAME or pod/NAME")
     of_one.add_argument("-n", "--namespace", metavar="NAMESPACE", help="as of kubectl")
     commands.add_parser("queues", parents=[common], help="the tree of queues with their figures")
+    commands.add_parser("simulate", add_help=False, help="when will jobs start and end? As rm-emulator simulate")
     return parser
 
 
+def _simulate(words: Sequence[str]) -> NoReturn:
+    """Run `rm-emulator simulate`, for the cluster of kubectl where the words name no other. Raises InvalidInput."""
+    cluster: list[str] = []
+    if not any(word.partition("=")[0] in ("--kubeconfig", "--from", "--help") for word in words):
+        files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+        if len(named := [file for file in files.split(os.pathsep) if file]) > 1:
+            raise InvalidInput(f"KUBECONFIG names {len(named)} files: name the file of the cluster by --kubeconfig")
+        cluster = ["--kubeconfig", *named]
+    command = [sys.executable, "-m", "rm_emulator", "simulate", *cluster, *words]
+    sys.exit(subprocess.run(command, stdout=sys.stdout, check=False).returncode)  # noqa: S603
+
+
 def _run(words: Sequence[str] | None = None) -> None:
+    words = sys.argv[1:] if words is None else words
+    if words[:1] == ["simulate"]:
+        _simulate(words[1:])
     asked = _parser().parse_args(words)
     if shutil.which("kubectl") is None:
         raise InvalidInput("no program 'kubectl' on the PATH: install kubectl")

@@ -14,7 +14,7 @@ import pytest
 from schedulers.core.policy import Policy
 
 ROOT = Path(__file__).parents[1]
-PROGRAM = ("schedulers", "rm_emulator", "operators", "devcluster", "benchmarks", "studies")
+PROGRAM = ("schedulers", "rm_emulator", "operators", "forecaster", "devcluster", "benchmarks", "studies")
 FILES = sorted(file for package in PROGRAM for file in (ROOT / package).rglob("*.py"))
 MAX_MODULE, MAX_CLASS, MAX_FUNCTION = 700, 400, 60
 #: Classes that may be longer, each with the reason.
@@ -145,7 +145,7 @@ def test_the_scheduler_asks_for_abilities_and_for_no_kind_of_policy_or_placer() 
 def test_modules_are_imported_by_name_in_registries_and_the_plug_in_loader_alone() -> None:
     """An import by name is in no picture of the tree: whoever needs one finds it through a registry."""
     allowed = {"schedulers/core/registry.py", "schedulers/moved.py", "rm_emulator/plugins.py"}
-    product = [ROOT / folder for folder in ("schedulers", "rm_emulator", "operators")]
+    product = [ROOT / folder for folder in ("schedulers", "rm_emulator", "operators", "forecaster")]
     found = {
         str(file.relative_to(ROOT)) for folder in product for file in folder.rglob("*.py") if imports_by_name(file)
     }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-PRODUCT: Final = ("schedulers", "rm_emulator", "operators")
+PRODUCT: Final = ("schedulers", "rm_emulator", "operators", "forecaster")
 #: Words that stand for a noun: the reader has to find the noun elsewhere.
 PRONOUNS: Final = frozenset(
     ["it", "that", "what", "who", "which", "whose", "those", "these", "this", "one", "they", "whoever"]

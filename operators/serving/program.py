@@ -29,7 +29,7 @@ MESSAGE_BYTES: Final = 4096
 
 
 class Settings(Protocol):
-    """The common part of both processes' configurations."""
+    """The common part of all processes' configurations."""
 
     @property
     def kubeconfig(self) -> str | None:

@@ -30,7 +30,7 @@ from rm_emulator.forecasts.changes import AskedChange, ReadChange, Takeover, com
 from rm_emulator.forecasts.job_file import read_jobs
 from rm_emulator.forecasts.moment import Paused, PausedRun, paused, refuse_late
 from rm_emulator.forecasts.plans import Here, Plan, Player
-from rm_emulator.forecasts.plays import Courses
+from rm_emulator.forecasts.plays import CORES, Courses
 from rm_emulator.forecasts.present import Present, paused_present
 from rm_emulator.forecasts.remote import Origin, RemotePlays
 from rm_emulator.issues import InvalidInput, Issue
@@ -100,9 +100,11 @@ def ask(
 
 
 @contextmanager
-def _player(run: Paused, origin: Origin, engine: DaskEngine | None, note: Progress) -> Iterator[Player]:
+def _player(
+    run: Paused, origin: Origin, engine: DaskEngine | None, note: Progress, at_once: int = CORES
+) -> Iterator[Player]:
     if engine is None:
-        yield Here(run)
+        yield Here(run, at_once)
         return
     with closing(RemotePlays(engine, origin, note)) as remote:
         yield remote
@@ -144,10 +146,11 @@ def ask_present(
     plugins: Sequence[Path] = (),
     progress: Progress | None = None,
     engine: DaskEngine | None = None,
+    at_once: int = CORES,
 ) -> Answer:
     """Answer a question to the memory of a brain, at the moment of its reading. engine: see `ask`.
 
-    plugins: of the brain's policy and predictor.
+    plugins: of the brain's policy and predictor. at_once: plays at once on this machine.
     Raises InvalidInput, also for a question that makes sense for runs alone; and PlayFailed.
     """
     if not question.change.is_none:
@@ -156,7 +159,7 @@ def ask_present(
         raise InvalidInput("--arrivals needs a run (--from RUN_DIR@TIME): a brain keeps no jobs that have ended whole")
     origin, report = Origin(present, tuple(load_plugins(plugins))), progress or (lambda _: None)
     run = paused_present(present)
-    with _player(run, origin, engine, report) as player:
+    with _player(run, origin, engine, report, at_once) as player:
         answer = _Asking(run, replace(question, at_ms=run.at_ms), report, player).answer(None, None)
     return replace(answer, wall_clock=True)
 

@@ -152,6 +152,23 @@ class PromiseStatus(msgspec.Struct):
     containers: int = 0
 
 
+class ExpectedTimes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Quantiles of a time to come (RFC 3339); None where so many draws end without."""
+
+    p10: str | None = None
+    p50: str | None = None
+    p90: str | None = None
+
+
+class ExpectedStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When the job will start and end (see the CRD). known: False where nothing is known of the run times."""
+
+    known: bool
+    asOf: str
+    start: ExpectedTimes | None = None
+    finish: ExpectedTimes | None = None
+
+
 class Progress(msgspec.Struct):
     """The controllers' part of the status."""
 
@@ -166,7 +183,7 @@ class Progress(msgspec.Struct):
 
 
 class DagJobStatus(Progress):
-    """The whole status: the controllers' part, and the brain's."""
+    """The whole status: the controllers' part, the brain's, and `expected`, the forecaster's."""
 
     estimateSeconds: float | None = None
     reason: str = ""
@@ -174,6 +191,7 @@ class DagJobStatus(Progress):
     position: int | None = None
     plan: PlanStatus | None = None
     promise: PromiseStatus | None = None
+    expected: ExpectedStatus | None = None
 
 
 class DagJobOf(Stored, Generic[Template]):

@@ -233,7 +233,7 @@ rm_emulator.run(1)
 @pytest.mark.slow
 def test_types_are_seen_from_an_editable_install(tmp_path: Path) -> None:
     tree, elsewhere, python = tmp_path / "tree", tmp_path / "elsewhere", tmp_path / "venv/bin/python"
-    for folder in ("rm_emulator", "schedulers", "operators"):
+    for folder in ("rm_emulator", "schedulers", "operators", "forecaster"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, tree)

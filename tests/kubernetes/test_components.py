@@ -57,7 +57,7 @@ def test_the_authority_keeps_its_key() -> None:
 
 
 def test_monitors_name_ports_of_services_that_they_select() -> None:
-    services = [*by_name("Service").values()]
+    services = [*by_name("Service").values(), *by_name("Service", "components").values()]
     for monitor in by_name("ServiceMonitor", "components").values():
         wanted = monitor["spec"]["selector"]["matchLabels"].items()
         ports = {

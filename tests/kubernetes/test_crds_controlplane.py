@@ -289,6 +289,7 @@ def test_columns_and_short_names(devcluster: Devcluster) -> None:
         "reason": "NoRoom",
         "position": 4,
         "estimateSeconds": 1.5,
+        "expected": {"known": True, "asOf": "2026-01-01T00:00:00Z", "finish": {"p50": "2026-01-01T02:05:00Z"}},
     }
     write_status(devcluster, space, {"status": status})
     ready = {"type": "Ready", "status": "False"}
@@ -316,6 +317,7 @@ def test_columns_and_short_names(devcluster: Devcluster) -> None:
             "TASKS": "3",
             "SUCCEEDED": "1",
             "REASON": "NoRoom",
+            "ETA": "2026-01-01T02:05:00Z",
             "POSITION": "4",
             "ESTIMATE": "1.5",
             "PROMISE": "",

@@ -185,14 +185,18 @@ def config(folder: Path, port: int) -> Path:
 @pytest.mark.nightly
 def test_nothing_is_compiled_at_run_time(image: Image) -> None:
     packages = next(image.program.glob("lib/python*/site-packages"))
-    sources = [path for name in ("schedulers", "operators", "rm_emulator") for path in (packages / name).rglob("*.py")]
+    sources = [
+        path
+        for name in ("schedulers", "operators", "rm_emulator", "forecaster")
+        for path in (packages / name).rglob("*.py")
+    ]
     assert sources
     lacking = [s for s in sources if not list((s.parent / "__pycache__").glob(f"{s.stem}.cpython-*.pyc"))]
     assert lacking == []
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("program", ["operators.extender", "operators.controllers", "rm_emulator"])
+@pytest.mark.parametrize("program", ["operators.extender", "operators.controllers", "forecaster", "rm_emulator"])
 def test_a_program_says_how_it_is_used(image: Image, program: str) -> None:
     with unchanged(image):
         command = image.command("python", "-m", program, "--help")

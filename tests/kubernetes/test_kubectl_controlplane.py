@@ -130,6 +130,20 @@ def test_queues_are_a_tree(plugin: Plugin, space: str) -> None:
     assert (training["depth"], training["jobs"], training["trouble"]) == (0, 1, "")
 
 
+def test_simulate_asks_the_cluster_of_kubectl(plugin: Plugin, space: str) -> None:
+    def asked() -> Any:
+        done = plugin("simulate", "--draws", "1", "--json", "--quiet")
+        return json.loads(done.stdout)["jobs"] if done.returncode == 0 else None
+
+    jobs = wait(lambda: (found := asked()) and len(found) == 2 and found)  # brain stores its memory now and then
+    assert {job["job"].partition(".")[0] for job in jobs} == {f"{space}/large", f"{space}/runs"}
+
+
+def test_simulate_is_asked_of_one_kubeconfig(plugin: Plugin) -> None:
+    said = plugin.refuses("simulate", kubeconfig=Path("a:b"))
+    assert said == "KUBECONFIG names 2 files: name the file of the cluster by --kubeconfig"
+
+
 def test_an_unknown_job_is_told_with_the_nearest_name(plugin: Plugin, space: str) -> None:
     said = plugin.refuses("why", "larg", "-n", space)
     assert said == f"there is no DagJob or Pod 'larg' in namespace '{space}' (is 'large' meant?)"

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from prometheus_client import Counter, Gauge, Histogram
 
+from forecaster.config import load_forecaster
 from operators import metrics
 from operators.controllers.config import load_controllers
 from operators.extender.config import BrainConfig, load_brain
@@ -56,7 +57,7 @@ def brain_of(file: Path, folder: Path) -> BrainConfig:
 
 
 def containers() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    for name, deployment in by_name("Deployment").items():
+    for name, deployment in [*by_name("Deployment").items(), *by_name("Deployment", "components").items()]:
         spec = deployment["spec"]["template"]["spec"]
         for container in spec["containers"]:
             yield f"{name}/{container['name']}", spec, container
@@ -90,7 +91,7 @@ def test_no_manifest_holds_a_secret() -> None:
 
 def rules() -> Iterator[tuple[str, dict[str, Any]]]:
     for kind in ("Role", "ClusterRole"):
-        for name, role in by_name(kind).items():
+        for name, role in [*by_name(kind).items(), *by_name(kind, "components").items()]:
             for rule in role["rules"]:
                 yield f"{kind} {name}", rule
 
@@ -111,17 +112,18 @@ def test_nobody_is_cluster_admin() -> None:
     assert bound == {
         "rm-brain",
         "rm-controllers",
+        "rm-forecaster",
         "system:kube-scheduler",
         "system:volume-scheduler",
     }
 
 
-def test_only_our_two_accounts_are_bound() -> None:
+def test_only_our_accounts_are_bound() -> None:
     for kind in ("RoleBinding", "ClusterRoleBinding"):
         for binding in objects(kind):
             for subject in binding["subjects"]:
                 assert (subject["kind"], subject["namespace"]) == ("ServiceAccount", names.NAMESPACE)
-                assert subject["name"] in ("rm-brain", "rm-controllers")
+                assert subject["name"] in ("rm-brain", "rm-controllers", "rm-forecaster")
 
 
 # -- pods ---------------------------------------------------------------------------------------
@@ -181,6 +183,34 @@ def test_the_controllers_accept_their_configuration(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(config_of(CONFIGS[0], "rm-controllers"))
     assert load_controllers(path).management.port == 8082
+
+
+def test_the_forecaster_accepts_its_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(config_of(MANIFESTS / "components" / "forecaster" / "config.yaml", "rm-forecaster"))
+    assert load_forecaster(path).management.port == 8083
+
+
+def test_the_forecaster_may_read_its_memory_list_jobs_and_write_their_status_alone() -> None:
+    granted = {
+        (kind, *rule["apiGroups"], *rule["resources"], *rule["verbs"])
+        for kind in ("Role", "ClusterRole")
+        for rule in by_name(kind, "components")["rm-forecaster"]["rules"]
+    }
+    assert granted == {
+        ("Role", "", "configmaps", "get"),
+        ("ClusterRole", "parts.rm-emulator.io", "forecaster", "act-as"),
+        ("ClusterRole", names.GROUP, "dagjobs", "get", "list"),
+        ("ClusterRole", names.GROUP, "dagjobs/status", "patch"),
+    }
+
+
+def test_the_forecaster_gives_way_and_never_runs_twice() -> None:
+    spec = by_name("Deployment", "components")["rm-forecaster"]["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert "priorityClassName" not in spec["template"]["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert container["resources"]["limits"]["cpu"] == "1"
 
 
 def test_without_tls_the_verbs_are_on_loopback(tmp_path: Path) -> None:
@@ -289,8 +319,10 @@ BRAIN_ASKS_TOO = {"rm-queue-namespaces", "rm-queue-namespaces-of-pods"}
 
 @pytest.mark.parametrize("kind", ["ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"])
 def test_every_policy_is_bound_and_fails_closed(kind: str) -> None:
-    policies = by_name(kind)
-    bound = {one["spec"]["policyName"] for one in objects(f"{kind}Binding", "base")}
+    policies = {**by_name(kind), **by_name(kind, "components")}
+    bound = {
+        one["spec"]["policyName"] for folder in ("base", "components") for one in objects(f"{kind}Binding", folder)
+    }
     assert bound == set(policies)
     open_ = {name for name, one in policies.items() if one["spec"]["failurePolicy"] != "Fail"}
     assert open_ == (BRAIN_ASKS_TOO if kind.startswith("Validating") else set())
@@ -402,6 +434,7 @@ def test_the_guide_names_every_policy_and_alert() -> None:
     (alerts,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
     named = {rule["alert"] for rule in alerts["groups"][0]["rules"]}
     named |= {*by_name("ValidatingAdmissionPolicy"), *by_name("MutatingAdmissionPolicy")}
+    named |= {*by_name("ValidatingAdmissionPolicy", "components")}
     assert {name for name in named if f"`{name}`" not in GUIDE} == set()
 
 
