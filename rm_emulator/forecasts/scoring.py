@@ -12,7 +12,7 @@ import polars as pl
 
 from rm_emulator.engine.containers import Master
 from rm_emulator.engine.execution import ListedTimes
-from rm_emulator.forecasts.answers import QUANTILES
+from rm_emulator.forecasts.answers import QUANTILES, at_quantiles
 from rm_emulator.forecasts.arrivals import Recent
 from rm_emulator.forecasts.draws import KnownRunTimes, StageBelief
 from rm_emulator.forecasts.moment import PausedRun, paused
@@ -110,7 +110,7 @@ def _simulated(
     for job in jobs:
         ends = [end for course in courses if (end := course[job].finish_ms) is not None]
         if len(ends) == draws:
-            low, middle, high = (float(q) for q in np.quantile(np.array(ends) - run.at_ms, QUANTILES) / 1000)
+            low, middle, high = ((end - run.at_ms) / 1000 for end in at_quantiles(ends))
             found[job] = low, middle, high
     return found
 
