@@ -18,7 +18,7 @@ from rm_emulator.workload.model import PerTask, WorkloadJob
 from rm_emulator.workload.waves import Wave
 from schedulers.core import keyed
 from schedulers.core.live import RUNNING
-from schedulers.core.model import Job
+from schedulers.core.model import Job, Stage
 from schedulers.core.state import ClusterState
 from schedulers.kit.beliefs import Belief, spread
 from schedulers.kit.history import log_variance
@@ -52,7 +52,11 @@ class StageBelief(NamedTuple):
 
 
 def stage_belief(
-    listener: Listener, prior: Belief, told: tuple[int, float, float] = (0, 0.0, 0.0), running: Sequence[float] = ()
+    listener: Listener,
+    prior: Belief,
+    stage: Stage | None = None,
+    told: tuple[int, float, float] = (0, 0.0, 0.0),
+    running: Sequence[float] = (),
 ) -> StageBelief:
     """The belief about a stage after evidence.
 
@@ -62,7 +66,7 @@ def stage_belief(
     """
     n, total, squares = told
     known = prior.known
-    parts = listener.beliefs.parts(prior) if known else [(1.0, prior.mean, _NOTHING_KNOWN)]
+    parts = listener.beliefs.parts(prior, stage) if known else [(1.0, prior.mean, _NOTHING_KNOWN)]
     noises = np.maximum(LEAST_NOISE, listener.beliefs.noises(prior))[:, None]
     grid = _grid(parts, math.log(total / n + 1) if n else None, max(running, default=0.0), float(noises.max()))
     weights, means, sds = (np.array(column)[:, None] for column in zip(*parts, strict=True))
@@ -115,15 +119,15 @@ class KnownRunTimes:
         elapsed: list[float] = []
         self.stages: list[Unknown] = []
         running = _running(listener.state, now)
-        for job, index, tasks in _unfinished(listener):
+        for job, index, stage in _unfinished(listener):
             since = running.get((job, index), [])
             self._tasks += [(len(self.stages), task) for task, _ in since]
             elapsed += (ms for _, ms in since)
             seen = listener.beliefs.history.running(job)
             assert seen is not None
             told = seen.counts[index], seen.sums[index], seen.squares[index]
-            belief = stage_belief(listener, listener.priors[job][index], told, [ms for _, ms in since])
-            self.stages.append(Unknown(job, index, tasks, belief))
+            belief = stage_belief(listener, listener.priors[job][index], stage, told, [ms for _, ms in since])
+            self.stages.append(Unknown(job, index, stage.tasks, belief))
         self._row = {(each.job, each.stage): row for row, each in enumerate(self.stages)}
         self._jobs, self._job_of = _numbered(each.job for each in self.stages)
         self._rows = np.array([row for row, _ in self._tasks], dtype=np.intp)
@@ -166,7 +170,8 @@ class KnownRunTimes:
 
     def beliefs(self, job: Job) -> list[StageBelief]:
         """The belief about each stage of a job that arrives now."""
-        return [stage_belief(self._listener, prior) for prior in self._listener.prior(job, self.now)]
+        priors = self._listener.prior(job, self.now)
+        return [stage_belief(self._listener, *each) for each in zip(priors, job.stages, strict=True)]
 
     def arriving(self, source: WorkloadJob, number: int) -> WorkloadJob:
         """A job to come with its run times in a draw, which are the same whatever its demands are."""
@@ -232,15 +237,15 @@ def _numbered(names: Iterable[str]) -> tuple[dict[str, int], npt.NDArray[np.intp
     return numbers, np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.intp)
 
 
-def _unfinished(listener: Listener) -> Iterable[tuple[str, int, int]]:
-    """(job, stage, tasks) of each stage of a live batch job with tasks that have not ended, masters left out."""
+def _unfinished(listener: Listener) -> Iterable[tuple[str, int, Stage]]:
+    """(job, index, stage) of each stage of a live batch job with tasks that have not ended, masters left out."""
     for job in listener.state.jobs.values():
         seen = listener.beliefs.history.running(job.id)
         if job.id not in listener.priors or seen is None:
             continue
-        for stage in job.stages[: len(listener.priors[job.id])]:
-            if not job.spec.stages[stage.index].master and seen.counts[stage.index] < stage.tasks:
-                yield job.id, stage.index, stage.tasks
+        for index, stage in enumerate(job.spec.stages[: len(listener.priors[job.id])]):
+            if not stage.master and seen.counts[index] < stage.tasks:
+                yield job.id, index, stage
 
 
 def _running(state: ClusterState, now: int) -> dict[tuple[str, int], list[tuple[int, float]]]:
