@@ -132,7 +132,7 @@ def _truth(job: Master, stage: int) -> StageBelief:
     n, total, squares = len(times), float(sum(times)), float(sum(ms * ms for ms in times))
     noise = max(LEAST_NOISE, log_variance(n, total, squares)[0])
     grid: Floats = np.array([math.log(total / n)])
-    return StageBelief(grid, np.array([noise]), np.array([1.0]), known=True)
+    return StageBelief(grid, np.array([noise]), np.array([1.0]), np.array([0.0]), known=True)
 
 
 def drain_rate(asked: Asked) -> Quantiles:

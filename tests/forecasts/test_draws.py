@@ -14,7 +14,7 @@ from schedulers.core.events import ContainerEnded, ContainerStarted, HistoryPrim
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, PastJob, Stage
 from schedulers.core.scheduler import Scheduler
-from schedulers.kit.beliefs import Belief
+from schedulers.kit.beliefs import Belief, quantile
 from schedulers.kit.history import HistoryParams
 
 SECOND = 1000
@@ -98,6 +98,61 @@ def test_facts_that_teach_nothing_pass_by() -> None:
     seen = listener.beliefs.history.running("j")
     assert seen is not None
     assert seen.counts == [0]
+
+
+def test_a_belief_is_told_by_the_errors_of_stages_with_as_many_parents() -> None:
+    """History says 100 s of all stages; first stages take 10 s, and stages behind others 200 s."""
+    beliefs, prior = JudgedBeliefs(HistoryParams(), 0.5), Belief(math.log(100 * SECOND), 1.0, 0.1, "history:user")
+    first, behind = (Stage(name="s", tasks=4, demand=(1,), parents=parents) for parents in ((), (0,)))
+    for _ in range(60):
+        beliefs.judge(prior, 10 * SECOND, first)
+        beliefs.judge(prior, 200 * SECOND, behind)
+    for stage, seconds in ((first, 10), (behind, 200)):
+        assert math.exp(quantile(beliefs.parts(prior, stage), 0.5)) == pytest.approx(seconds * SECOND, rel=0.1)
+
+
+def test_two_of_fifty_two_further_errors_are_taken_to_lie_outside_of_the_fifty_seen() -> None:
+    beliefs, prior = JudgedBeliefs(HistoryParams(), 0.5), Belief(11.0, 1.0, 0.1, "history:user")
+    for number in range(100):
+        beliefs.judge(prior, math.exp(11.0 + (0.0 if number % 10 else 3.0)))
+    *groups, (weight, _, wide) = beliefs.parts(prior)
+    assert weight == pytest.approx(2 / 52)
+    assert wide == pytest.approx(0.9)  # the deviation of all errors
+    assert sum(each for each, _, _ in groups) == pytest.approx(50 / 52)
+
+
+def chain(ended_s: float | None) -> KnownRunTimes:
+    """A job of two stages, both believed to take 100 s; the first has ended after so long, or waits to start."""
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu",), policy={"kind": "fifo"}, offers="event"))
+    listener = Listener(scheduler.state)
+    tell = listener.around(scheduler.handle)
+    past = [
+        PastJob(name="nightly", submitted=0, finished=n, stages=((1, s), (1, s)))
+        for n, s in enumerate(np.random.default_rng(3).lognormal(math.log(100 * SECOND), 0.7, 200).tolist())
+    ]
+    tell(HistoryPrimed(0, tuple(past)))
+    if ended_s is not None:
+        tell(NodeAdded(0, Node(id="n", capacity=(1,))))
+    stages = tuple(Stage(name=str(n), tasks=1, demand=(1,), parents=(n - 1,) if n else ()) for n in (0, 1))
+    tell(JobSubmitted(1, Job(id="j", name="nightly", stages=stages)))
+    now = 2
+    if ended_s is not None:
+        (container,) = scheduler.state.containers
+        tell(ContainerStarted(2, container))
+        now += round(ended_s * SECOND)
+        tell(ContainerEnded(now, container, 0, now - 2))
+    return KnownRunTimes(listener, now, 1)
+
+
+def test_a_stage_behind_a_long_stage_is_drawn_longer_than_behind_a_short_one() -> None:
+    short, long = (fmean(draw(n).laws[0][0] for n in range(400)) for draw in (chain(s).draw for s in (20, 500)))
+    assert long > short + 0.2
+
+
+def test_surprises_of_a_stage_and_its_parent_are_tied_in_a_draw() -> None:
+    moment = chain(None)
+    means = np.array([[middle + sd * sd / 2 for middle, sd in moment.draw(n).laws] for n in range(1000)])
+    assert np.corrcoef(means.T)[0, 1] == pytest.approx(0.32, abs=0.1)
 
 
 def test_intervals_hold_as_often_as_they_say_where_history_is_wrong_by_chance() -> None:
