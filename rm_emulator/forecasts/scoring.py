@@ -89,7 +89,10 @@ def _answers(
 ) -> Iterator[tuple[str, Mapping[str, Quantiles]]]:
     moment = run.moment()
     assert moment is not None  # nobody is told true run times
-    window = run.at_ms // 4 if arrivals else 0
+    window = run.at_ms // 4
+    # Where nobody came for so long, nobody is expected.
+    if not arrivals or run.simulation.arrivals.arrived[-1].submit_ms <= run.at_ms - window:
+        window = 0
     for name, known in (("simulate", moment), ("told", _Told(run))):
         recent = Recent(run, moment, window)
         yield name, _simulated(run, known, recent, [job.name for job in jobs], draws)
