@@ -112,6 +112,11 @@ class Simulation:
         return self.arrivals.are_left
 
     @property
+    def enters_ends(self) -> bool:
+        """Whether the end of a task is one entry of the calendar, and nobody looks at the end before."""
+        return self._hooks.runs is None and self.config.executors is None
+
+    @property
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
         passing = len(self.containers) > sum(count() for count in self._hooks.endless_containers)
@@ -277,12 +282,21 @@ class Simulation:
     def set_run_time(self, container: Container) -> int:
         """Set the run time of a task in its container; returns the task's own, at node speed 1, ms."""
         job, task, wave = container.master, container.task, container.wave
-        own = runtime = job.times[container.stage].ms(task, job.state.executors, wave, container.attempt)
+        own = job.times[container.stage].ms(task, job.state.executors, wave, container.attempt)
+        container.runtime = self.run_time_in(container, own)
+        return own
+
+    def run_time_in(self, container: Container, runtime: int) -> int:
+        """Run time, in its container and as seen from outside, of a task with this run time, ms."""
         for stretch in self._hooks.run_time:
             runtime = stretch(container, runtime)
         # Fast path: profiles that leave run times alone are spared the call.
-        container.runtime = runtime if self._observed_run_time is None else self._observed_run_time(runtime)
-        return own
+        return runtime if self._observed_run_time is None else self._observed_run_time(runtime)
+
+    @property
+    def leaves_run_times(self) -> bool:
+        """Whether `run_time_in` changes nothing."""
+        return not self._hooks.run_time and self._observed_run_time is None
 
     def over(self, container: Container) -> None:
         """Handle the last instant of a task on its node."""

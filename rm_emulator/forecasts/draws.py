@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from rm_emulator.engine.branch import Ints
 from rm_emulator.engine.containers import Master
 from rm_emulator.engine.execution import LONGEST_MS, StageTimes
 from rm_emulator.forecasts.run_times import LEAST_NOISE, Floats, Listener
@@ -199,8 +200,6 @@ class KnownRunTimes:
 
     def __init__(self, listener: Listener, now: int, seed: int) -> None:
         self._listener, self._seed, self.now = listener, seed, now
-        self._tasks: list[tuple[int, int]] = []
-        elapsed: list[float] = []
         self.stages: list[Unknown] = []
         running = _running(listener.state, now)
         for job in listener.state.jobs.values():
@@ -208,13 +207,15 @@ class KnownRunTimes:
             if job.id in listener.priors and seen is not None:
                 known = partial(_seen, seen, job.id, running)
                 self.stages += unknown_stages(listener, job.spec, listener.priors[job.id], known, len(self.stages))
-        for row, each in enumerate(self.stages):
-            since = running.get((each.job, each.stage), [])
-            self._tasks += [(row, task) for task, _ in since]
-            elapsed += (ms for _, ms in since)
         self._row = {(each.job, each.stage): row for row, each in enumerate(self.stages)}
-        self._rows = np.array([row for row, _ in self._tasks], dtype=np.intp)
-        self._log_elapsed = np.log(np.maximum(1.0, np.array(elapsed)))
+        since = [running.get((each.job, each.stage), []) for each in self.stages]
+        tasks = [each for of_stage in since for each in of_stage]
+        self._tasks = [each.task for each in tasks]
+        self._rows = np.repeat(np.arange(len(since)), [len(of_stage) for of_stage in since])
+        self._log_elapsed = np.log(np.maximum(1.0, np.array([each.elapsed_ms for each in tasks])))
+        numbers = np.array([each.container for each in tasks], dtype=np.int64)
+        self._by_number = np.argsort(numbers)
+        self._numbers = numbers[self._by_number]
 
     @property
     def unknown(self) -> list[str]:
@@ -232,22 +233,27 @@ class KnownRunTimes:
         survivors = ndtr((middle - self._log_elapsed) / deviation) * (1 - random.random(len(self._rows)))
         lasting = middle - deviation * ndtri(np.maximum(survivors, 1e-300))
         # Beyond the reach of doubles, and by rounding, a task still takes no less than it has.
-        running: dict[int, dict[int, int]] = {}
-        for (row, task), ms in zip(self._tasks, _whole(np.maximum(lasting, self._log_elapsed)), strict=True):
-            running.setdefault(row, {})[task] = ms
-        return Draw(self, number, rows, running)
+        return Draw(self, number, rows, _whole(np.maximum(lasting, self._log_elapsed)))
 
     def stage_times(self, draw: Draw, job: Master) -> list[StageTimes]:
         """See `Future.stage_times`."""
         made: list[StageTimes] = []
         for stage, times in enumerate(job.times):
             row = self._row.get((job.name, stage))
-            if row is None:
-                made.append(times)
-            else:
-                seeds = self._seed, draw.number
-                made.append(DrawnTimes(seeds, self.stages[row], draw.laws[row], draw.running.get(row, {})))
+            made.append(times if row is None else DrawnTimes(self._seed, draw, row))
         return made
+
+    def running_ms(self, draw: Draw, containers: Ints) -> Ints | None:
+        """See `Future.running_ms`."""
+        places = np.searchsorted(self._numbers, containers)
+        if not np.isin(containers, self._numbers, assume_unique=True).all():
+            return None  # a copy, or a task of a job of which nothing is drawn
+        return draw.running[self._by_number[places]]
+
+    def running_of(self, draw: Draw, row: int) -> dict[int, int]:
+        """Run time of each running task of a stage, ms at node speed 1."""
+        first, last = np.searchsorted(self._rows, (row, row + 1)).tolist()
+        return dict(zip(self._tasks[first:last], draw.running[first:last].tolist(), strict=True))
 
     def beliefs(self, job: Job) -> list[StageBelief]:
         """The belief about each stage of a job that arrives now."""
@@ -261,7 +267,7 @@ class KnownRunTimes:
         stages = unknown_stages(self._listener, job, self._listener.prior(job, self.now), lambda _: ((0, 0.0, 0.0), ()))
         laws = _laws(stages, random.standard_normal(len(stages)).tolist())
         made = {
-            each.stage: PerTask(tuple(_whole(random.normal(*law, each.tasks))))
+            each.stage: PerTask(tuple(_whole(random.normal(*law, each.tasks)).tolist()))
             for each, law in zip(stages, laws, strict=True)
         }
         return msgspec.structs.replace(source, runtimes=tuple(made[index] for index in range(len(job.stages))))
@@ -274,60 +280,71 @@ class Draw(NamedTuple):
     number: int
     laws: list[tuple[float, float]]
     """Mean and standard deviation of ln run time by unfinished stage."""
-    running: dict[int, dict[int, int]]
-    """Run time of each running task, ms at node speed 1, by stage's row and task."""
+    running: Ints
+    """Run time of each running task, ms at node speed 1, stage after stage."""
 
     def stage_times(self, job: Master) -> list[StageTimes]:
         """See `Future.stage_times`."""
         return self.moment.stage_times(self, job)
 
+    def running_ms(self, containers: Ints) -> Ints | None:
+        """See `Future.running_ms`."""
+        return self.moment.running_ms(self, containers)
+
 
 class DrawnTimes:
     """Run times of the unfinished tasks of a stage; of tasks that have not started drawn when first asked for."""
 
-    __slots__ = ("_law", "_list", "_running", "_seeds", "_unknown", "mean_ms")
+    __slots__ = ("_draw", "_list", "_row", "_running", "_seed", "mean_ms")
 
-    def __init__(
-        self, seeds: tuple[int, int], unknown: Unknown, law: tuple[float, float], running: Mapping[int, int]
-    ) -> None:
-        self._seeds, self._unknown, self._law, self._running = seeds, unknown, law, running
+    def __init__(self, seed: int, draw: Draw, row: int) -> None:
+        self._seed, self._draw, self._row = seed, draw, row
+        self._running: dict[int, int] | None = None
         self._list: list[int] | None = None
-        middle, deviation = law
+        middle, deviation = draw.laws[row]
         self.mean_ms = math.exp(middle + deviation * deviation / 2)
 
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
         """Run time of a task; all attempts of a task take the same time."""
+        draw = self._draw
+        if self._running is None:
+            self._running = draw.moment.running_of(draw, self._row)
         if (known := self._running.get(index)) is not None:
             return known
         if self._list is None:
-            seed, number = self._seeds
-            random = keyed.generator(seed, "simulate", number, self._unknown.job, self._unknown.stage)
-            self._list = _whole(random.normal(*self._law, self._unknown.tasks))
+            stage = draw.moment.stages[self._row]
+            random = keyed.generator(self._seed, "simulate", draw.number, stage.job, stage.stage)
+            self._list = _whole(random.normal(*draw.laws[self._row], stage.tasks)).tolist()
         return self._list[index]
 
 
-def _whole(logs: Floats) -> list[int]:
+def _whole(logs: Floats) -> Ints:
     """Whole ms, at least 1, from ln ms."""
     ms = np.exp(np.minimum(logs, math.log(LONGEST_MS)))
-    whole: list[int] = np.maximum(np.rint(ms), 1).astype(np.int64).tolist()
-    return whole
+    return np.maximum(np.rint(ms), 1).astype(np.int64)
 
 
 def _seen(
-    seen: OpenJob, job: str, running: Mapping[tuple[str, int], Sequence[tuple[int, float]]], stage: int
+    seen: OpenJob, job: str, running: Mapping[tuple[str, int], Sequence[_Running]], stage: int
 ) -> tuple[Told, Sequence[float]]:
     """What is known of a stage of a live job, see `stage_belief`."""
-    elapsed = [ms for _, ms in running.get((job, stage), ())]
+    elapsed = [each.elapsed_ms for each in running.get((job, stage), ())]
     return (seen.counts[stage], seen.sums[stage], seen.squares[stage]), elapsed
 
 
-def _running(state: ClusterState, now: int) -> dict[tuple[str, int], list[tuple[int, float]]]:
-    """By (job, stage): each running task with its elapsed time, ms at node speed 1."""
-    found: dict[tuple[str, int], list[tuple[int, float]]] = {}
-    for container in state.containers.values():
+class _Running(NamedTuple):
+    """A running task with its elapsed time, ms at node speed 1."""
+
+    task: int
+    container: int
+    elapsed_ms: float
+
+
+def _running(state: ClusterState, now: int) -> dict[tuple[str, int], list[_Running]]:
+    """The running tasks by (job, stage)."""
+    found: dict[tuple[str, int], list[_Running]] = {}
+    for number, container in state.containers.items():
         if container.status == RUNNING and container.started >= 0 and container.task >= 0 and not container.copy:
-            speed = state.nodes[container.node].spec.speed
-            found.setdefault((container.job, container.stage), []).append(
-                (container.task, (now - container.started) * speed)
-            )
+            elapsed = (now - container.started) * state.nodes[container.node].spec.speed
+            found.setdefault((container.job, container.stage), []).append(_Running(container.task, number, elapsed))
     return found

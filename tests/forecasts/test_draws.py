@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from rm_emulator.forecasts.draws import KnownRunTimes, stage_belief
+from rm_emulator.forecasts.draws import DrawnTimes, KnownRunTimes, stage_belief
 from rm_emulator.forecasts.run_times import JudgedBeliefs, Listener
 from schedulers.core.events import ContainerEnded, ContainerStarted, HistoryPrimed, JobSubmitted, NodeAdded, Tick
 from schedulers.core.log import SchedulerConfig
@@ -41,7 +41,7 @@ def heard(past: list[float], *, tasks: int = 4, runs: bool = True) -> tuple[List
 def drawn(listener: Listener, now: int, draws: int = 400) -> np.ndarray:
     """[draws, tasks]: the run times of the running tasks, ms."""
     moment = KnownRunTimes(listener, now, 1)
-    return np.array([list(moment.draw(number).running[0].values()) for number in range(draws)])
+    return np.array([moment.draw(number).running for number in range(draws)])
 
 
 def test_history_says_how_long_a_task_takes() -> None:
@@ -73,8 +73,20 @@ def test_finished_tasks_outweigh_a_history_that_was_wrong() -> None:
 def test_a_draw_is_the_same_whenever_it_is_made() -> None:
     listener, _ = heard([100.0] * 40)
     first, second = (KnownRunTimes(listener, 2, 1).draw(7).running for _ in range(2))
-    assert first == second
-    assert KnownRunTimes(listener, 2, 1).draw(8).running != first
+    assert first.tolist() == second.tolist()
+    assert KnownRunTimes(listener, 2, 1).draw(8).running.tolist() != first.tolist()
+
+
+def test_run_times_are_the_same_by_container_and_by_task() -> None:
+    listener, scheduler = heard([100.0] * 40, tasks=6)
+    draw = KnownRunTimes(listener, 1 + 50 * SECOND, 1).draw(3)
+    times = DrawnTimes(1, draw, 0)
+    tasks = {number: each.task for number, each in scheduler.state.containers.items()}
+    some = np.array(sorted(tasks)[1:5])
+    by_container = draw.running_ms(some)
+    assert by_container is not None
+    assert by_container.tolist() == [times.ms(tasks[number], 1, "fresh") for number in some.tolist()]
+    assert draw.running_ms(np.array([*some.tolist(), 999])) is None
 
 
 def test_a_job_without_any_history_is_named() -> None:
