@@ -58,6 +58,7 @@ class Calendar:
         self._env = _Environment(self)
         self._queue, self._number = cast("list[Any]", self._env._queue), self._env._eid
         self._shuffle = shuffle
+        self._former: list[Any] = []
 
     def is_turn(self, rank: int, key: int) -> bool:
         """Whether an entry of this instant with this rank and key would be the next to be called."""

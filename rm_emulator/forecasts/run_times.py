@@ -39,7 +39,7 @@ _PARENTS: Final = 2
 _GROUPS, _NOISES = 10, 5
 #: Least spread of a group of errors: of five errors less is chance.
 _LEAST_GROUP: Final = 0.1
-#: One more error lies outside of so many seen with this chance; there the errors of all beliefs tell how far.
+#: About the chance, 2 / (n + 1), that one more error lies outside of n seen; the errors of all beliefs tell how far.
 _OUTSIDE: Final = 2 / (_ALIKE + 2)
 #: Least variance of ln run time within a stage, and tasks of a stage whose variance is judged.
 LEAST_NOISE: Final = 1e-4
@@ -51,7 +51,8 @@ class JudgedBeliefs(Beliefs):
 
     Where history is sometimes enormously wrong, a belief in a long run time is mostly too long and a belief in a short
     one mostly too short, so errors of all beliefs together would make the long ones longer still. `posterior` adds a
-    wide tail to be ready for surprises; here the tail would be drawn, and the longest draws decide when there is room.
+    wide tail of a fifth; here the tail is drawn, and the longest draws decide when there is room, so the tail has the
+    chance of a surprise.
     """
 
     def __init__(self, params: HistoryParams, task_cov: float) -> None:
@@ -76,7 +77,7 @@ class JudgedBeliefs(Beliefs):
     def parts(self, prior: Belief, stage: Stage | None = None) -> list[Part]:
         """The belief as a mixture: the errors that the beliefs most like it turned out to have, and a wide part.
 
-        Of n errors alike, in groups, a further error lies outside with chance 2 / (n + 1), as errors are exchangeable.
+        The order of errors tells nothing, so one more is the longest or the shortest of n + 1 with chance 2 / (n + 1).
         """
         if len(self._judged) < _ALIKE:
             return [(1.0, prior.mean, prior.spread)]
