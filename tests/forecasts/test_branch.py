@@ -79,15 +79,16 @@ def test_a_run_that_was_paused_at_a_random_moment_ends_every_job_as_before(name:
 
 
 class Longer:
-    """Every task that has not ended takes so much longer than it would have."""
+    """Every task that has not ended takes so much longer than it would have, in steps of so many ms."""
 
-    def __init__(self, simulation: Simulation, factor: int) -> None:
-        self._simulation, self._factor = simulation, factor
+    def __init__(self, simulation: Simulation, factor: int, step: int = 1) -> None:
+        self._simulation, self._factor, self._step = simulation, factor, step
 
     def stage_times(self, job: Master) -> list[StageTimes]:
         known = [times for times in job.times if isinstance(times, ListedTimes)]
         assert len(known) == len(job.times)
-        return [ListedTimes([ms * self._factor for ms in times.first]) for times in known]
+        step = self._step
+        return [ListedTimes([-(-ms * self._factor // step) * step for ms in times.first]) for times in known]
 
     def running_ms(self, containers: Ints) -> Ints | None:
         found = [self._simulation.containers[number] for number in containers.tolist()]
@@ -111,7 +112,9 @@ def test_ends_of_all_tasks_are_the_same_whether_entered_one_by_one_or_when_they_
             simulation.calendar.advance(at)
             ends = ends_of(simulation)
             assert (ends is None) == (ends_of is not task_ends)
-            branch(simulation, Longer(simulation, factor), simulation.workload.jobs[simulation.arrivals.count :], ends)
+            # Many tasks that started together end together.
+            longer = Longer(simulation, factor, 10_000)
+            branch(simulation, longer, simulation.workload.jobs[simulation.arrivals.count :], ends)
             simulation.carry_on()
             simulation.calendar.run(simulation.until)
             tasks.append([msgspec.to_builtins(each) for each in record.tasks])
