@@ -7,8 +7,12 @@ drawn here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from rm_emulator.engine.calendar import END, FIRST
 from rm_emulator.engine.config import Thinking
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.execution import StageTimes
@@ -18,12 +22,72 @@ from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import PerNode, WorkloadJob
 from schedulers.decentralised.settings import Probing
 
+Ints = npt.NDArray[np.int64]
+#: Ends that are entered at once.
+_BLOCK: Final = 128
+
 
 class Future(Protocol):
     """Run times from the moment on."""
 
     def stage_times(self, job: Master) -> list[StageTimes]:
         """Run times of all tasks of a live job, by stage: of a running task longer than it has run so far."""
+
+    def running_ms(self, containers: Ints) -> Ints | None:
+        """The same run times of the tasks in these containers (numbers, ascending); None: `stage_times` alone knows."""
+
+
+class TaskEnds:
+    """Ends of running tasks on the calendar of a paused run, found once for many branches.
+
+    A branch then draws up all ends as one array, and enters an end only when its time is near.
+    """
+
+    def __init__(self, engine: Simulation) -> None:
+        self._engine = engine
+        self._rest, found = engine.calendar.split(lambda callback, value: is_task_end(engine, callback, value))
+        self._containers: list[Container] = sorted(found, key=lambda container: container.container)
+        self.numbers: Ints = np.array([each.container for each in self._containers], dtype=np.int64)
+        """The containers, ascending."""
+        self._started: Ints = np.array([each.started_ms for each in self._containers], dtype=np.int64)
+
+    def move(self, run_times: Ints) -> None:
+        """Let the tasks take so long, each longer than so far. run_times: ms, in the order of `numbers`."""
+        engine = self._engine
+        engine.calendar.begin_anew(entry for entry in self._rest if not engine.arrivals.is_arrival(entry[3]))
+        if not engine.leaves_run_times:
+            pairs = zip(self._containers, run_times.tolist(), strict=True)
+            run_times = np.array([engine.run_time_in(*pair) for pair in pairs], dtype=np.int64)
+        self._ms = np.maximum(run_times, engine.calendar.now - self._started + 1)
+        self._at = self._started + self._ms
+        self._order = np.argsort(self._at, kind="stable")
+        self._enter(0)
+
+    def _enter(self, first: int) -> None:
+        """Enter the next ends, and the call for those after, which comes before all else of its instant."""
+        engine, block = self._engine, self._order[first : first + _BLOCK]
+        for place, at, ms in zip(block.tolist(), self._at[block].tolist(), self._ms[block].tolist(), strict=True):
+            container = self._containers[place]
+            container.runtime = ms
+            engine.enter_end(at, END, container.container, engine.over, container)
+        if first + _BLOCK < len(self._order):
+            engine.calendar.at(int(self._at[self._order[first + _BLOCK]]), FIRST, 0, self._enter, first + _BLOCK)
+
+
+def task_ends(engine: Simulation) -> TaskEnds | None:
+    """The ends of running tasks; None where ends are not the calendar's, or are looked at before."""
+    return TaskEnds(engine) if engine.enters_ends else None
+
+
+def is_task_end(engine: Simulation, callback: Any, value: Any) -> bool:
+    """Whether an entry of the calendar is the end of a running task."""
+    # Preempted, or an application master: the end is not a task's.
+    return (
+        isinstance(value, Container)
+        and callback == engine.over
+        and engine.containers.get(value.container) is value
+        and value.stage != value.master.master_stage
+    )
 
 
 def obstacle(engine: Simulation) -> str:
@@ -40,29 +104,37 @@ def obstacle(engine: Simulation) -> str:
     return ""
 
 
-def branch(engine: Simulation, future: Future | None, arrivals: Sequence[WorkloadJob]) -> None:
+def branch(
+    engine: Simulation, future: Future | None, arrivals: Sequence[WorkloadJob], ends: TaskEnds | None = None
+) -> None:
     """Let the run go on with these run times, and with these jobs in place of all jobs to come.
 
     future: None leaves run times as they are. arrivals: in order of submission, none before the present moment.
-    The run is paused after `Calendar.advance`.
+    ends: of the run at this moment, for speed alone. The run is paused after `Calendar.advance`.
     """
     if future is not None:
         for job in engine.jobs.values():
             if not job.is_service:
                 job.times = future.stage_times(job)
+    run_times = None if future is None or ends is None else future.running_ms(ends.numbers)
+    if ends is not None and run_times is not None:
+        ends.move(run_times)
+    else:
+        _exchange(engine, drawn=future is not None)
+    engine.arrivals.replace(arrivals)
+
+
+def _exchange(engine: Simulation, *, drawn: bool) -> None:
+    """Enter each end of a running task anew, by the run times of the jobs if these are drawn; drop all arrivals."""
 
     def when(at: int, callback: Any, value: Any) -> int | None:
         if engine.arrivals.is_arrival(callback):
             return None
-        if future is None or not isinstance(value, Container) or callback != engine.over:
-            return at
-        # Preempted, or an application master: its end is not a task's.
-        if engine.containers.get(value.container) is not value or value.stage == value.master.master_stage:
+        if not drawn or not is_task_end(engine, callback, value):
             return at
         assert value.started_ms is not None
         engine.set_run_time(value)
         value.runtime = max(value.runtime, engine.calendar.now - value.started_ms + 1)
-        return value.started_ms + value.runtime
+        return int(value.started_ms + value.runtime)
 
     engine.calendar.exchange(when)
-    engine.arrivals.replace(arrivals)

@@ -9,14 +9,14 @@ SimPy's private names are used here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, cast
 
 import numpy as np
 import simpy
 
-ARRIVE, ASK, START, END, BEAT, TICK = range(1, 7)
+FIRST, ARRIVE, ASK, START, END, BEAT, TICK = range(7)
 _SHIFT: Final = 44
 _FACTS: Final = START << _SHIFT
 _ENTRY: Final = 5  # parts of an entry: when, priority, number, callback, value; SimPy's own have four
@@ -58,6 +58,7 @@ class Calendar:
         self._env = _Environment(self)
         self._queue, self._number = cast("list[Any]", self._env._queue), self._env._eid
         self._shuffle = shuffle
+        self._former: list[Any] = []
 
     def is_turn(self, rank: int, key: int) -> bool:
         """Whether an entry of this instant with this rank and key would be the next to be called."""
@@ -88,16 +89,36 @@ class Calendar:
 
     def exchange(self, when: Callable[[int, Callable[[Any], object], Any], int | None]) -> None:
         """Enter each entry anew, at the time that `when(time, callback, value)` gives; None drops the entry."""
-        # SimPy leaves the event that ended `advance` in its queue, where the event does nothing more.
-        entries = [entry for entry in self._queue if len(entry) == _ENTRY]
         kept = [
             (at, priority, number, callback, value)
-            for time, priority, number, callback, value in entries
+            for time, priority, number, callback, value in self._entries()
             if (at := when(time, callback, value)) is not None
         ]
         # In place, because SimPy holds this very list.
         self._queue[:] = kept
         heapify(self._queue)
+
+    def split(self, wanted: Callable[[Callable[[Any], object], Any], bool]) -> tuple[list[Any], list[Any]]:
+        """Entries apart from the wanted ones, and the values of those; wanted: whether, by callback and value."""
+        rest, values = list[Any](), list[Any]()
+        for entry in self._entries():
+            if wanted(*entry[3:]):
+                values.append(entry[4])
+            else:
+                rest.append(entry)
+        return rest, values
+
+    def begin_anew(self, entries: Iterable[Any]) -> None:
+        """Go on from the present time with these entries of `split` alone."""
+        # The former list is kept: to let go of 50,000 entries would copy their memory in a forked process.
+        self._former = self._queue
+        env: Any = self._env
+        env._queue = self._queue = list(entries)
+        heapify(self._queue)
+
+    def _entries(self) -> list[Any]:
+        # SimPy leaves the event that ended `advance` in its queue, where the event does nothing more.
+        return [entry for entry in self._queue if len(entry) == _ENTRY]
 
     def stop(self) -> None:
         """Drop all entries."""

@@ -95,6 +95,8 @@ class Simulation:
         self.launch: Callable[[Container], None] = self.started if prompt else self._launch
         self._launches = self.profile.launch
         self._observed_run_time = self.profile.runs if type(self.profile).runs is not Profile.runs else None
+        self.leaves_run_times = not hooks.run_time and self._observed_run_time is None
+        """Whether `run_time_in` changes nothing."""
         self.end_ms = self.finished_tasks = self.facts = 0
         self.decision_ns: list[int] = []
 
@@ -110,6 +112,11 @@ class Simulation:
     def arrivals_left(self) -> bool:
         """Whether jobs are still to come."""
         return self.arrivals.are_left
+
+    @property
+    def enters_ends(self) -> bool:
+        """Whether the end of a task is one entry of the calendar, and nobody looks at the end before."""
+        return self._hooks.runs is None and self.config.executors is None
 
     @property
     def is_busy(self) -> bool:
@@ -277,12 +284,16 @@ class Simulation:
     def set_run_time(self, container: Container) -> int:
         """Set the run time of a task in its container; returns the task's own, at node speed 1, ms."""
         job, task, wave = container.master, container.task, container.wave
-        own = runtime = job.times[container.stage].ms(task, job.state.executors, wave, container.attempt)
+        own = job.times[container.stage].ms(task, job.state.executors, wave, container.attempt)
+        # Fast path: runs in which nothing stretches run times are spared the call.
+        container.runtime = own if self.leaves_run_times else self.run_time_in(container, own)
+        return own
+
+    def run_time_in(self, container: Container, runtime: int) -> int:
+        """Run time, in its container and as seen from outside, of a task with this run time, ms."""
         for stretch in self._hooks.run_time:
             runtime = stretch(container, runtime)
-        # Fast path: profiles that leave run times alone are spared the call.
-        container.runtime = runtime if self._observed_run_time is None else self._observed_run_time(runtime)
-        return own
+        return runtime if self._observed_run_time is None else self._observed_run_time(runtime)
 
     def over(self, container: Container) -> None:
         """Handle the last instant of a task on its node."""

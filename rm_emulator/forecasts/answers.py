@@ -5,13 +5,13 @@ All times are ms on the clock of the run.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
 import msgspec
-import numpy as np
 
 from rm_emulator.engine.containers import Master
 from rm_emulator.forecasts.plays import Courses, JobCourse
@@ -147,14 +147,23 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def expected(times: Iterable[int | None]) -> Expected:
     """The quantiles over the draws; a draw without an end counts as never."""
-    found = quantiles(np.inf if ms is None else ms for ms in times)
+    found = quantiles(math.inf if ms is None else ms for ms in times)
     return Expected(*(None if value is None else round(value) for value in found))
 
 
 def quantiles(values: Iterable[float]) -> list[float | None]:
-    """The quantiles of an answer, each a value of some draw; None for an infinite value."""
-    found = np.quantile(np.sort(list(values)), QUANTILES, method="higher")
-    return [None if np.isinf(value) else float(value) for value in found]
+    """The quantiles of an answer, see `at_quantiles`; None for an infinite value."""
+    return [None if math.isinf(value) else value for value in at_quantiles(values)]
+
+
+def at_quantiles(values: Iterable[float]) -> list[float]:
+    """The values at QUANTILES, each of some draw, so that infinite values are no trouble.
+
+    Of n exchangeable draws, a further draw lies below the r-th smallest with chance r / (n + 1).
+    """
+    ascending = sorted(values)
+    n = len(ascending)
+    return [ascending[min(max(math.floor((n + 1) * level + 0.5), 1), n) - 1] for level in QUANTILES]
 
 
 def job_answer(job: Master, draws: Sequence[Courses], *, known: bool) -> JobAnswer:
@@ -194,7 +203,7 @@ def delays(without: Sequence[Courses], with_: Sequence[Courses], at_ms: int) -> 
         if len(later) < len(without):
             continue
         usual = fmean(a - at_ms for a, _ in pairs if a is not None)
-        low, middle, high = (round(float(value)) for value in np.quantile(later, QUANTILES))
+        low, middle, high = (round(value) for value in at_quantiles(later))
         if abs(middle) > _NOTED * max(1.0, usual):
             found.append(Delay(job, low, middle, high))
     return tuple(sorted(found, key=lambda each: -each.p50_ms))

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from rm_emulator.engine.branch import Future, branch
+from rm_emulator.engine.branch import Future, TaskEnds, branch, task_ends
 from rm_emulator.engine.recording import Attempt, JobRow, Recording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import WorkloadJob
@@ -80,10 +80,11 @@ class Play(msgspec.Struct, frozen=True):
     """Makes the run that goes on under another scheduler; None: the scheduler stays."""
 
 
-def play(simulation: Simulation, what: Play) -> Courses:
-    """Play a paused run to its end, in this process; the run cannot be played again."""
+def play(simulation: Simulation, what: Play, ends: TaskEnds | None = None) -> Courses:
+    """Play a paused run to its end, in this process; the run cannot be played again. ends: of the run, for speed."""
     record = CourseRecording(what.watched, what.nodes_of)
-    branch(simulation, what.future, what.arrivals)
+    # Who takes a run over looks at the run time of each container.
+    branch(simulation, what.future, what.arrivals, ends if what.takeover is None else None)
     if what.takeover is None:
         simulation.listen(record)
     else:
@@ -103,6 +104,7 @@ def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]], at_once: 
     The plays are made in the forked processes, so that a draw's memory is gone with its process.
     """
     context = multiprocessing.get_context("fork")
+    ends = task_ends(simulation)
     gc.collect()
     gc.freeze()  # a collection in a child would touch, and so copy, all pages of the run
     waiting = list(enumerate(whats))[::-1]
@@ -115,7 +117,7 @@ def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]], at_once: 
             while waiting and len(running) < at_once:
                 number, what = waiting.pop()
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_played, args=(simulation, what, theirs), daemon=True)
+                process = context.Process(target=_played, args=(simulation, what, ends, theirs), daemon=True)
                 process.start()
                 processes.append(process)
                 theirs.close()
@@ -145,11 +147,11 @@ def _received(ours: Connection) -> Courses:
     return msgspec.msgpack.decode(data[1:], type=Courses)
 
 
-def _played(simulation: Simulation, what: Callable[[], Play], theirs: Connection) -> None:
+def _played(simulation: Simulation, what: Callable[[], Play], ends: TaskEnds | None, theirs: Connection) -> None:
     """In the child."""
     gc.disable()
     try:
-        courses = play(simulation, what())
+        courses = play(simulation, what(), ends)
     except Exception as error:
         theirs.send_bytes(f"!{type(error).__name__}: {error}".encode())
     else:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from schedulers.core.decisions import Decision
 from schedulers.core.events import ContainerEnded, Event, HistoryPrimed, JobCancelled, JobSubmitted, TaskEnded
 from schedulers.core.live import GRANTED, RUNNING
-from schedulers.core.model import Job
+from schedulers.core.model import Job, Stage
 from schedulers.core.predictor import FinishedTask
 from schedulers.core.state import ClusterState
 from schedulers.kit.beliefs import Belief, Beliefs, Part
@@ -29,11 +29,18 @@ Floats = npt.NDArray[np.float64]
 #: Variation of run times within a stage before any measured, standard deviation over mean (as `posterior`).
 _TASK_COV: Final = 0.5
 #: Newest judged beliefs that are kept, and how many of them are like a new one.
-_KEPT, _ALIKE = 500, 50
+_KEPT, _ALIKE = 2000, 50
+#: What makes beliefs alike: ln(mean) and ln(spread) of the belief, ln(tasks) and parents (up to `_PARENTS`) of the
+#: stage. By each of the latter two, stages of past jobs are so far from a new one, since parents are unknown there.
+#: Chosen on seeds 11 and 12 of the workloads of studies/when.py.
+_WEIGHTS, _UNKNOWN_APART = np.array((1.0, 1.0, 0.25, 1.0)), 1.0
+_PARENTS: Final = 2
 #: In how many groups the errors of the mean are told, and the variances among tasks.
 _GROUPS, _NOISES = 10, 5
-#: Least spread of a group of errors.
-_LEAST_GROUP: Final = 0.05
+#: Least spread of a group of errors: of five errors less is chance.
+_LEAST_GROUP: Final = 0.1
+#: About the chance, 2 / (n + 1), that one more error lies outside of n seen; the errors of all beliefs tell how far.
+_OUTSIDE: Final = 2 / (_ALIKE + 2)
 #: Least variance of ln run time within a stage, and tasks of a stage whose variance is judged.
 LEAST_NOISE: Final = 1e-4
 _JUDGED_TASKS: Final = 4
@@ -44,19 +51,22 @@ class JudgedBeliefs(Beliefs):
 
     Where history is sometimes enormously wrong, a belief in a long run time is mostly too long and a belief in a short
     one mostly too short, so errors of all beliefs together would make the long ones longer still. `posterior` adds a
-    wide tail to be ready for surprises; here the tail would be drawn, and the longest draws decide when there is room.
+    wide tail of a fifth; here the tail is drawn, and the longest draws decide when there is room, so the tail has the
+    chance of a surprise.
     """
 
     def __init__(self, params: HistoryParams, task_cov: float) -> None:
         super().__init__(params, task_cov)
-        self._judged: deque[tuple[float, float, float]] = deque(maxlen=_KEPT)
+        self._judged: deque[tuple[float, ...]] = deque(maxlen=_KEPT)
+        self._table: Floats | None = None
         self._judged_noise: deque[tuple[float, float]] = deque(maxlen=_KEPT)
 
-    def judge(self, prior: Belief, ms: float) -> None:
-        """Note how wrong a belief about a mean run time was."""
+    def judge(self, prior: Belief, ms: float, stage: Stage | None = None) -> None:
+        """Note how wrong a belief about the mean run time of a stage was."""
         super().judge(prior, ms)
         if prior.known:
-            self._judged.append((prior.mean, math.log(prior.spread), math.log(max(1.0, ms)) - prior.mean))
+            self._judged.append((*_features(prior, stage), math.log(max(1.0, ms)) - prior.mean))
+            self._table = None
 
     def judge_noise(self, prior: Belief, tasks: int, total: float, squares: float) -> None:
         """Note how much the run times of a stage varied. total, squares: sums over its tasks, ms."""
@@ -64,15 +74,22 @@ class JudgedBeliefs(Beliefs):
             noise = max(LEAST_NOISE, log_variance(tasks, total, squares)[0])
             self._judged_noise.append((math.log(prior.noise), noise))
 
-    def parts(self, prior: Belief) -> list[Part]:
-        """The belief as a mixture: the errors that the beliefs most like it turned out to have, in groups."""
+    def parts(self, prior: Belief, stage: Stage | None = None) -> list[Part]:
+        """The belief as a mixture: the errors that the beliefs most like it turned out to have, and a wide part.
+
+        The order of errors tells nothing, so one more is the longest or the shortest of n + 1 with chance 2 / (n + 1).
+        """
         if len(self._judged) < _ALIKE:
             return [(1.0, prior.mean, prior.spread)]
-        judged = np.array(self._judged)
-        apart = np.abs(judged[:, 0] - prior.mean) + np.abs(judged[:, 1] - math.log(prior.spread))
-        alike = np.sort(judged[np.argpartition(apart, _ALIKE - 1)[:_ALIKE], 2])
+        if self._table is None:
+            self._table = np.array(self._judged)
+        features, errors = self._table[:, :-1], self._table[:, -1]
+        apart = np.nan_to_num(np.abs(features - _features(prior, stage)), nan=_UNKNOWN_APART) @ _WEIGHTS
+        alike = np.sort(errors[np.argpartition(apart, _ALIKE - 1)[:_ALIKE]])
+        wide = _OUTSIDE, prior.mean + float(alike.mean()), max(_LEAST_GROUP, float(errors.std()))
+        weight = (1 - _OUTSIDE) / _GROUPS
         groups = np.array_split(alike, _GROUPS)
-        return [(1 / _GROUPS, prior.mean + float(g.mean()), max(_LEAST_GROUP, float(g.std()))) for g in groups]
+        return [*((weight, prior.mean + float(g.mean()), max(_LEAST_GROUP, float(g.std()))) for g in groups), wide]
 
     def noises(self, prior: Belief) -> Floats:
         """Equally likely variances of ln run time among the tasks of a stage, ascending."""
@@ -82,6 +99,12 @@ class JudgedBeliefs(Beliefs):
         apart = np.abs(judged[:, 0] - math.log(prior.noise))
         alike = np.sort(judged[np.argpartition(apart, _ALIKE - 1)[:_ALIKE], 1])
         return np.array([float(group.mean()) for group in np.array_split(alike, _NOISES)])
+
+
+def _features(prior: Belief, stage: Stage | None) -> tuple[float, ...]:
+    """By what a belief is like another, see `_WEIGHTS`."""
+    shape = (math.nan, math.nan) if stage is None else (math.log(stage.tasks), min(len(stage.above), _PARENTS))
+    return prior.mean, math.log(prior.spread), *shape
 
 
 class Listener:
@@ -160,7 +183,7 @@ class Listener:
         # A stage is judged at its end, as the job's end may be long after.
         n = seen.counts[task.stage]
         if n == job.stages[task.stage].tasks:
-            self.beliefs.judge(priors[task.stage], seen.sums[task.stage] / n)
+            self.beliefs.judge(priors[task.stage], seen.sums[task.stage] / n, job.stages[task.stage])
             self.beliefs.judge_noise(priors[task.stage], n, seen.sums[task.stage], seen.squares[task.stage])
         if sum(seen.counts) >= sum(stage.tasks for stage in job.stages if not stage.master):
             history.closed(job.id, at)

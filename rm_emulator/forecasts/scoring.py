@@ -12,7 +12,7 @@ import polars as pl
 
 from rm_emulator.engine.containers import Master
 from rm_emulator.engine.execution import ListedTimes
-from rm_emulator.forecasts.answers import QUANTILES
+from rm_emulator.forecasts.answers import QUANTILES, at_quantiles
 from rm_emulator.forecasts.arrivals import Recent
 from rm_emulator.forecasts.draws import KnownRunTimes, StageBelief
 from rm_emulator.forecasts.moment import PausedRun, paused
@@ -89,7 +89,10 @@ def _answers(
 ) -> Iterator[tuple[str, Mapping[str, Quantiles]]]:
     moment = run.moment()
     assert moment is not None  # nobody is told true run times
-    window = run.at_ms // 4 if arrivals else 0
+    window = run.at_ms // 4
+    # Where nobody came for so long, nobody is expected.
+    if not arrivals or run.simulation.arrivals.arrived[-1].submit_ms <= run.at_ms - window:
+        window = 0
     for name, known in (("simulate", moment), ("told", _Told(run))):
         recent = Recent(run, moment, window)
         yield name, _simulated(run, known, recent, [job.name for job in jobs], draws)
@@ -110,7 +113,7 @@ def _simulated(
     for job in jobs:
         ends = [end for course in courses if (end := course[job].finish_ms) is not None]
         if len(ends) == draws:
-            low, middle, high = (float(q) for q in np.quantile(np.array(ends) - run.at_ms, QUANTILES) / 1000)
+            low, middle, high = ((end - run.at_ms) / 1000 for end in at_quantiles(ends))
             found[job] = low, middle, high
     return found
 
@@ -132,7 +135,7 @@ def _truth(job: Master, stage: int) -> StageBelief:
     n, total, squares = len(times), float(sum(times)), float(sum(ms * ms for ms in times))
     noise = max(LEAST_NOISE, log_variance(n, total, squares)[0])
     grid: Floats = np.array([math.log(total / n)])
-    return StageBelief(grid, np.array([noise]), np.array([1.0]), known=True)
+    return StageBelief(grid, np.array([noise]), np.array([1.0]), np.array([0.0]), known=True)
 
 
 def drain_rate(asked: Asked) -> Quantiles:

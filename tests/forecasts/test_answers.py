@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from rm_emulator.forecasts.answers import Delay, Expected, Judgement, delays, expected, judge, most_frequent
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from rm_emulator.forecasts.answers import (
+    Delay,
+    Expected,
+    Judgement,
+    at_quantiles,
+    delays,
+    expected,
+    judge,
+    most_frequent,
+)
 from rm_emulator.forecasts.plays import JobCourse
 
 
 def test_a_time_is_told_by_three_quantiles_that_came_in_some_draw() -> None:
-    assert expected(range(0, 1100, 100)) == Expected(100, 500, 900)
+    assert expected(range(0, 1900, 100)) == Expected(100, 900, 1700)
+
+
+@pytest.mark.parametrize("draws", [10, 20, 50])
+def test_the_interval_of_so_many_draws_holds_eighty_percent_of_further_draws(draws: int) -> None:
+    random = np.random.default_rng(7)
+    answers = np.array([at_quantiles(row) for row in random.standard_normal((4000, draws)).tolist()])
+    chances = ndtr(answers)  # exact for each answer, so that the mean over 4,000 is exact to 0.003
+    assert (chances[:, 2] - chances[:, 0]).mean() == pytest.approx(0.8, abs=0.02)
+    assert chances.mean(axis=0) == pytest.approx([0.1, 0.5, 0.9], abs=0.06)
 
 
 def test_a_quantile_in_draws_that_never_end_is_never() -> None:
-    assert expected([5, 6, None, 8, None]) == Expected(6, 8, None)
+    assert expected([5, 6, None, 8, None]) == Expected(5, 8, None)
+    assert expected([5, *range(6, 14), None]) == Expected(5, 10, None)
     assert expected([None, None]) == Expected(None, None, None)
 
 

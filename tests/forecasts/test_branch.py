@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 
-from rm_emulator.engine.branch import branch, obstacle
+from rm_emulator.engine.branch import Ints, branch, obstacle, task_ends
 from rm_emulator.engine.containers import Master
 from rm_emulator.engine.execution import ListedTimes, StageTimes
 from rm_emulator.engine.recording import MemoryRecording
@@ -24,9 +28,15 @@ from tests.same.scenarios import SCENARIOS
 MOMENTS = 4
 
 
-def simulations(name: str) -> dict[str, Any]:
-    """By label, a function that makes the run of seed 1 of a scenario anew, with its recording."""
-    loaded = load(SCENARIOS[name], seeds="1")
+def simulations(name: str, nodes: Sequence[Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """By label, a function that makes the run of seed 1 of a scenario anew, with its recording.
+
+    nodes: in place of the scenario's own.
+    """
+    scenario = copy.deepcopy(SCENARIOS[name])
+    if nodes is not None:
+        scenario["spec"]["cluster"]["nodes"] = list(nodes)
+    loaded = load(scenario, seeds="1")
     made = {}
     for cell in cells(loaded, []):
         if cell.baseline:
@@ -69,15 +79,47 @@ def test_a_run_that_was_paused_at_a_random_moment_ends_every_job_as_before(name:
 
 
 class Longer:
-    """Every task that has not ended takes so much longer than it would have."""
+    """Every task that has not ended takes so much longer than it would have, in steps of so many ms."""
 
-    def __init__(self, simulation: Simulation, factor: int) -> None:
-        self._simulation, self._factor = simulation, factor
+    def __init__(self, simulation: Simulation, factor: int, step: int = 1) -> None:
+        self._simulation, self._factor, self._step = simulation, factor, step
 
     def stage_times(self, job: Master) -> list[StageTimes]:
         known = [times for times in job.times if isinstance(times, ListedTimes)]
         assert len(known) == len(job.times)
-        return [ListedTimes([ms * self._factor for ms in times.first]) for times in known]
+        step = self._step
+        return [ListedTimes([-(-ms * self._factor // step) * step for ms in times.first]) for times in known]
+
+    def running_ms(self, containers: Ints) -> Ints | None:
+        found = [self._simulation.containers[number] for number in containers.tolist()]
+        return np.array([c.master.times[c.stage].ms(c.task, 1, "fresh", c.attempt) for c in found], dtype=np.int64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["events", "kubernetes", "sls", "yarn", "yarn-masters"])
+def test_ends_of_all_tasks_are_the_same_whether_entered_one_by_one_or_when_they_are_near(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rm_emulator.engine.branch._BLOCK", 3)
+    draw = random.Random(name)
+    # Nodes of two speeds, and of one: then no run time depends on its container.
+    nodes = None, [{"count": 10, "capacity": {"cpu": 4, "memory": "16Gi"}}]
+    for label, make in simulations(name, nodes[name == "sls"]).items():
+        at, factor = draw.randrange(1000, 60_000), draw.choice((1, 2, 5))
+        tasks = []
+        for ends_of in (task_ends, lambda _: None):
+            simulation, record = make()
+            simulation.calendar.advance(at)
+            ends = ends_of(simulation)
+            assert (ends is None) == (ends_of is not task_ends)
+            # Many tasks that started together end together.
+            longer = Longer(simulation, factor, 10_000)
+            branch(simulation, longer, simulation.workload.jobs[simulation.arrivals.count :], ends)
+            simulation.carry_on()
+            simulation.calendar.run(simulation.until)
+            tasks.append([msgspec.to_builtins(each) for each in record.tasks])
+        assert tasks[0] == tasks[1], (label, at, factor)
+        assert tasks[0]
 
 
 def paused(at_ms: int = 20_000) -> Simulation:

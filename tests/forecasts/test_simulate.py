@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 
 import rm_emulator
 from rm_emulator.forecasts.asked import Question, ask
+from rm_emulator.forecasts.scoring import pinball, scores
 from rm_emulator.issues import InvalidInput
 from tests.cli.conftest import Command, command
 
@@ -196,3 +199,20 @@ def test_a_policy_that_fails_in_a_play_ends_in_one_line(
     asked = ["--from", f"{run}@{middle}", "--draws", "2", "--earlier", "0", "--quiet"]
     done = command("simulate", *asked, "--policy", "fails_in_plays", "--plugin", str(plugin))
     assert (done.code, done.out, done.err) == (2, "", "ArithmeticError: no room for doubt\n")
+
+
+def test_answers_are_held_against_the_ends_that_came_also_when_nobody_arrives_any_more(run: Path) -> None:
+    jobs = rm_emulator.load(run).jobs.filter(pl.col("label") == "fifo")
+    found = scores(run, label="fifo", seed=1, questions=4, a_moment=1, draws=2)
+    assert jobs["submit_ms"].max() / 1000 < 0.75 * found["at_s"].max()  # within the last quarter nobody came
+    assert set(found["answerer"]) >= {"simulate", "told"}
+    ends = dict(jobs.select("id", pl.col("finish_ms") / 1000).iter_rows())
+    assert all(
+        at + came == pytest.approx(ends[job]) for job, at, came in found.select("job", "at_s", "came_s").iter_rows()
+    )
+
+
+def test_the_pinball_loss_weighs_an_answer_by_its_quantile() -> None:
+    # 10 too late costs 0.9, 0.5 and 0.1 of it at 10, 50 and 90 %; 10 too soon the rest of it.
+    assert pinball(np.array([100.0]), np.array([[110.0, 110.0, 110.0]])) == pytest.approx(10 * (0.9 + 0.5 + 0.1) / 3)
+    assert pinball(np.array([100.0]), np.array([[90.0, 100.0, 100.0]])) == pytest.approx(10 * 0.1 / 3)

@@ -245,7 +245,7 @@ def test_a_draw_is_worse_without_end_where_a_job_never_ends_with_the_change() ->
     found = compared("", without, with_, {"a": 0, "b": 0}, 100)
     assert found.never == ("b",)
     # The second draw, in which only one job counts, is the best.
-    assert (found.longer_pct.p10, found.longer_pct.p50, found.longer_pct.p90) == (None, None, None)
+    assert (found.longer_pct.p10, found.longer_pct.p50, found.longer_pct.p90) == (-50, None, None)
     assert found.is_worse(1e9)
 
 
