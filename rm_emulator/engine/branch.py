@@ -55,9 +55,9 @@ class TaskEnds:
         """Let the tasks take so long, each longer than so far. run_times: ms, in the order of `numbers`."""
         engine = self._engine
         engine.calendar.begin_anew(entry for entry in self._rest if not engine.arrivals.is_arrival(entry[3]))
-        if not engine.leaves_run_times:
+        for stretch in engine.stretches:
             pairs = zip(self._containers, run_times.tolist(), strict=True)
-            run_times = np.array([engine.run_time_in(*pair) for pair in pairs], dtype=np.int64)
+            run_times = np.array([stretch(*pair) for pair in pairs], dtype=np.int64)
         self._ms = np.maximum(run_times, engine.calendar.now - self._started + 1)
         self._at = self._started + self._ms
         self._order = np.argsort(self._at, kind="stable")

@@ -94,9 +94,12 @@ class Simulation:
         prompt = self.profile.prompt and not hooks.granted
         self.launch: Callable[[Container], None] = self.started if prompt else self._launch
         self._launches = self.profile.launch
-        self._observed_run_time = self.profile.runs if type(self.profile).runs is not Profile.runs else None
-        self.leaves_run_times = not hooks.run_time and self._observed_run_time is None
-        """Whether `run_time_in` changes nothing."""
+        self.stretches = hooks.run_time
+        """From a task's own run time to the one in its container, as seen from outside; mostly empty."""
+        if type(self.profile).runs is not Profile.runs:
+            self.stretches += (lambda _, runtime: self.profile.runs(runtime),)
+        self.enters_ends = hooks.runs is None and config.executors is None
+        """Whether the end of a task is one entry of the calendar, and nobody looks at the end before."""
         self.end_ms = self.finished_tasks = self.facts = 0
         self.decision_ns: list[int] = []
 
@@ -112,11 +115,6 @@ class Simulation:
     def arrivals_left(self) -> bool:
         """Whether jobs are still to come."""
         return self.arrivals.are_left
-
-    @property
-    def enters_ends(self) -> bool:
-        """Whether the end of a task is one entry of the calendar, and nobody looks at the end before."""
-        return self._hooks.runs is None and self.config.executors is None
 
     @property
     def is_busy(self) -> bool:
@@ -284,16 +282,11 @@ class Simulation:
     def set_run_time(self, container: Container) -> int:
         """Set the run time of a task in its container; returns the task's own, at node speed 1, ms."""
         job, task, wave = container.master, container.task, container.wave
-        own = job.times[container.stage].ms(task, job.state.executors, wave, container.attempt)
-        # Fast path: runs in which nothing stretches run times are spared the call.
-        container.runtime = own if self.leaves_run_times else self.run_time_in(container, own)
-        return own
-
-    def run_time_in(self, container: Container, runtime: int) -> int:
-        """Run time, in its container and as seen from outside, of a task with this run time, ms."""
-        for stretch in self._hooks.run_time:
+        own = runtime = job.times[container.stage].ms(task, job.state.executors, wave, container.attempt)
+        for stretch in self.stretches:
             runtime = stretch(container, runtime)
-        return runtime if self._observed_run_time is None else self._observed_run_time(runtime)
+        container.runtime = runtime
+        return own
 
     def over(self, container: Container) -> None:
         """Handle the last instant of a task on its node."""
