@@ -15,7 +15,7 @@ from rm_emulator.engine.execution import ListedTimes
 from rm_emulator.forecasts.answers import QUANTILES, at_quantiles
 from rm_emulator.forecasts.arrivals import Recent
 from rm_emulator.forecasts.draws import KnownRunTimes, StageBelief
-from rm_emulator.forecasts.moment import PausedRun, paused
+from rm_emulator.forecasts.moment import Paused, PausedRun, paused
 from rm_emulator.forecasts.plays import Play, plays
 from rm_emulator.forecasts.run_times import LEAST_NOISE, Floats
 from rm_emulator.results.summary import read_table
@@ -95,16 +95,18 @@ def _answers(
         window = 0
     for name, known in (("simulate", moment), ("told", _Told(run))):
         recent = Recent(run, moment, window)
-        yield name, _simulated(run, known, recent, [job.name for job in jobs], draws)
+        yield name, simulated(run, known, recent, [job.name for job in jobs], draws)
     ended = sorted(end for end in run.past.ended.values() if end <= run.at_ms)
     asked = [Asked(run, job, ended) for job in jobs]
     yield "drain_rate", {each.job.name: drain_rate(each) for each in asked}
     yield "progress", {each.job.name: extrapolated(each) for each in asked}
 
 
-def _simulated(
-    run: PausedRun, moment: KnownRunTimes, recent: Recent, jobs: Sequence[str], draws: int
+def simulated(
+    run: Paused, moment: KnownRunTimes, recent: Recent, jobs: Sequence[str], draws: int
 ) -> dict[str, Quantiles]:
+    """The answer for each of these live jobs by plays; a job that does not end in all of the draws has none."""
+
     def what(draw: int) -> Callable[[], Play]:
         return lambda: Play(moment.draw(draw), recent.jobs(draw), tuple(jobs))
 
@@ -134,7 +136,12 @@ def _truth(job: Master, stage: int) -> StageBelief:
     times = known.first
     n, total, squares = len(times), float(sum(times)), float(sum(ms * ms for ms in times))
     noise = max(LEAST_NOISE, log_variance(n, total, squares)[0])
-    grid: Floats = np.array([math.log(total / n)])
+    return certain(total / n, noise)
+
+
+def certain(mean_ms: float, noise: float) -> StageBelief:
+    """A belief without doubt. noise: variance of ln run time among the tasks of the stage."""
+    grid: Floats = np.array([math.log(mean_ms)])
     return StageBelief(grid, np.array([noise]), np.array([1.0]), np.array([0.0]), known=True)
 
 
@@ -143,21 +150,32 @@ def drain_rate(asked: Asked) -> Quantiles:
     run = asked.run
     since = run.at_ms * (1 - _WINDOW)
     ended = sum(end > since for end in asked.ended)
+    before = sum(job.source.submit_ms < asked.job.source.submit_ms for job in run.simulation.jobs.values())
+    return drained(before + 1, ended, run.at_ms * _WINDOW / 1000)
+
+
+def drained(jobs: int, ended: int, window_s: float) -> Quantiles:
+    """Time until so many jobs have ended, at the rate at which `ended` jobs have in the last window_s."""
     if not ended:
         return None
-    before = sum(job.source.submit_ms < asked.job.source.submit_ms for job in run.simulation.jobs.values())
-    rest = (before + 1) * (run.at_ms * _WINDOW / ended) / 1000
+    rest = jobs * (window_s / ended)
     return rest, rest, rest
 
 
 def extrapolated(asked: Asked) -> Quantiles:
     """The elapsed time of the job, times the tasks left over the tasks that have ended."""
     job = asked.job
-    total = job.source.job.tasks
-    ended = sum(stage.finished for stage in job.state.stages)
-    if job.first_start_ms is None or not ended or ended >= total:
+    if job.first_start_ms is None:
         return None
-    rest = (asked.run.at_ms - job.first_start_ms) * (total - ended) / ended / 1000
+    ended = sum(stage.finished for stage in job.state.stages)
+    return progressed((asked.run.at_ms - job.first_start_ms) / 1000, ended, job.source.job.tasks)
+
+
+def progressed(elapsed_s: float, ended: int, tasks: int) -> Quantiles:
+    """The elapsed time since the first start, times the tasks left over the tasks that have ended."""
+    if not ended or ended >= tasks:
+        return None
+    rest = elapsed_s * (tasks - ended) / ended
     return rest, rest, rest
 
 
