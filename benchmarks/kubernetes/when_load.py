@@ -42,6 +42,14 @@ class LoadedStage(msgspec.Struct, frozen=True):
         """Variance of ln run time."""
         return math.log1p(_CV**2)
 
+    @property
+    def all_tries(self) -> tuple[float, float]:
+        """Mean, s, and variance of ln of the time that all tries at a task take together."""
+        # A task takes its run time 1 + F U times: F is 1 for a task that fails once, U is the drawn part. The law with
+        # these two moments is taken to be log-normal again.
+        mean, square = 1 + FAILS / 2, 1 + FAILS + FAILS / 3
+        return self.mean_s * mean, self.noise + math.log(square / mean**2)
+
 
 class LoadedJob(msgspec.Struct, frozen=True, tag="job"):
     """A job, its second of arrival, and its name as recurring job ('': none). Each stage waits for the one before."""

@@ -134,7 +134,7 @@ def rules(answered: Answered, live: Sequence[Answered], ends: Sequence[int]) -> 
 class Asked:
     """The brain's memory at each moment, for plays: with beliefs, and told the true mean and variation of each stage.
 
-    Nobody is told of failures, nor of jobs to come, as the forecaster is not.
+    A retry is part of what a told task takes. Nobody is told of jobs to come.
     """
 
     def __init__(self, jobs: Mapping[str, LoadedJob], memories: Path) -> None:
@@ -160,8 +160,8 @@ class Asked:
         return known
 
     def _truth(self, core: str, stage: int) -> Any:
-        loaded = self._jobs[core.partition("/")[2].rpartition(".")[0]].stages[stage]
-        return certain(1000 * loaded.mean_s, loaded.noise)
+        mean_s, noise = self._jobs[core.partition("/")[2].rpartition(".")[0]].stages[stage].all_tries
+        return certain(1000 * mean_s, noise)
 
 
 def scored(lines: Sequence[Line], asked: Iterable[tuple[int, str, Mapping[str, Quantiles]]]) -> list[Score]:
