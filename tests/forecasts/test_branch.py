@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,6 +28,7 @@ from rm_emulator.scenario.load import load
 from tests.examples import examples
 from tests.same.scenarios import SCENARIOS
 
+ROOT = Path(__file__).parents[2]
 #: Moments of each policy of each scenario, by night.
 MOMENTS = 4
 
@@ -170,5 +175,24 @@ def test_an_error_in_a_play_is_told_with_its_message() -> None:
     def broken() -> Play:
         raise ValueError("the policy failed at job-7")
 
-    with pytest.raises(PlayFailed, match="ValueError: the policy failed at job-7"):
-        list(plays(paused(), [broken]))
+    with pytest.raises(PlayFailed, match="play 2 of 2: ValueError: the policy failed at job-7"):
+        list(plays(paused(), [lambda: Play(None), broken]))
+
+
+def test_plays_end_with_the_process_that_asked_though_that_is_killed() -> None:
+    asks = "import time; from tests.forecasts.test_branch import *; list(plays(paused(), [lambda: time.sleep(99)]))"
+    asking = subprocess.Popen([sys.executable, "-c", asks], cwd=ROOT)
+    children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
+    until(children.read_text)
+    (play,) = children.read_text().split()
+    asking.kill()
+    asking.wait()
+    until(lambda: not Path(f"/proc/{play}").exists())
+
+
+def until(holds: Callable[[], object]) -> None:
+    for _ in range(300):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never held")
