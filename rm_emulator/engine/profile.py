@@ -61,6 +61,11 @@ class Engine(Protocol):
         """Whether jobs are still to come."""
         ...
 
+    @property
+    def batch_left(self) -> bool:
+        """Whether batch jobs are live or still to come."""
+        ...
+
     def handle(self, event: Event) -> list[Decision]:
         """Let the decider hear a fact; its decisions are not carried out yet."""
         ...

@@ -112,6 +112,11 @@ class Simulation:
         return self.arrivals.are_left
 
     @property
+    def batch_left(self) -> bool:
+        """Whether batch jobs are live or still to come."""
+        return any(not job.is_service for job in self.jobs.values()) or self.arrivals.has_batch
+
+    @property
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
         passing = len(self.containers) > sum(count() for count in self._hooks.endless_containers)

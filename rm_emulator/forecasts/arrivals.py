@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 from scipy.special import ndtr
 
 from rm_emulator.forecasts.draws import KnownRunTimes
-from rm_emulator.forecasts.moment import Paused
+from rm_emulator.forecasts.moment import Paused, PausedRun
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario.durations import show_duration
-from rm_emulator.workload.model import Drawn, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, WorkloadJob
 from schedulers.core import keyed
+from schedulers.core.model import Job, PastJob, Stage
+from schedulers.objects.memory import PAST_JOBS
 
 #: How many windows of arrivals are laid one after the other: a play that lasts longer sees no further arrivals.
 _WINDOWS: Final = 4
@@ -21,19 +24,84 @@ replace = msgspec.structs.replace
 
 
 def arrived(run: Paused, window_ms: int) -> list[WorkloadJob]:
-    """The batch jobs of the last so long before the moment; none for 0. Raises InvalidInput where nothing arrived."""
-    if window_ms > run.at_ms:
-        message = f"{show_duration(window_ms)} is longer than the run up to the moment"
+    """The batch jobs of the last so long before the moment; none for 0. Raises InvalidInput where nothing arrived.
+
+    Of jobs that have ended on a live cluster see `_again`.
+    """
+    if not window_ms:
+        return []
+    live, since, remembered = run.simulation.arrivals.arrived, run.at_ms - window_ms, list[WorkloadJob]()
+    if isinstance(run, PausedRun):
+        known, what = run.at_ms, "the run up to the moment"
+    else:
+        known, what = run.at_ms - _known_since(run), "what the brain remembers"
+        remembered = [_again(job, live) for job in run.past.jobs if job.submitted > since and job.demand]
+    if window_ms > known:
+        message = f"{show_duration(window_ms)} is longer than {what} ({show_duration(known)})"
         raise InvalidInput([Issue("--arrivals", message)])
-    since = run.at_ms - window_ms
-    found = [
-        source
-        for source in run.simulation.arrivals.arrived
-        if window_ms and source.submit_ms > since and source.job.kind == "batch"
-    ]
-    if window_ms and not found:
+    found = [*remembered, *(job for job in live if job.submit_ms > since and job.job.kind == "batch")]
+    if not found:
         raise InvalidInput([Issue("--arrivals", f"no job arrived in the last {show_duration(window_ms)}")])
     return found
+
+
+def guessed(run: Paused, window_ms: int) -> tuple[str, ...]:
+    """A note where jobs to come are like jobs of which the brain remembers the sizes alone."""
+    if not window_ms or isinstance(run, PausedRun):
+        return ()
+    since, live = run.at_ms - window_ms, run.simulation.arrivals.arrived
+    ended = [job for job in run.past.jobs if job.submitted > since]
+    sizes = sum(_like(job, live) is None for job in ended if job.demand)
+    lost = sum(not job.demand for job in ended)
+    notes = []
+    if sizes:
+        notes.append(
+            f"of {len(ended)} ended jobs that arrive again, {sizes} are known by their sizes alone: taken for chains "
+            "of stages, each task with the largest request of its job"
+        )
+    if lost:
+        notes.append(f"{lost} ended jobs do not arrive again: nobody knows what their tasks asked for")
+    return tuple(notes)
+
+
+def _known_since(run: Paused) -> int:
+    """From when on all jobs are known, ms: a full memory begins with the end of its oldest job."""
+    ended = run.past.jobs
+    if len(ended) >= PAST_JOBS:
+        return min(job.finished for job in ended)
+    submitted = [*(job.submitted for job in ended), *(job.submit_ms for job in run.simulation.arrivals.arrived)]
+    return min(submitted, default=run.at_ms)
+
+
+def _like(job: PastJob, live: Sequence[WorkloadJob]) -> WorkloadJob | None:
+    """The last live job of the same user and name with the same stages."""
+    tasks = [number for number, _ in job.stages]
+    same = (
+        each
+        for each in reversed(live)
+        if job.name and (each.job.user, each.job.name) == (job.user, job.name)
+        if [stage.tasks for stage in each.job.stages] == tasks
+    )
+    return next(same, None)
+
+
+def _again(job: PastJob, live: Sequence[WorkloadJob]) -> WorkloadJob:
+    """An ended job as it arrived: as the live run of the recurring job, else as a chain of stages.
+
+    The queue of a job without a live run is the one in which the user's last live job waits, else everybody's last.
+    """
+    like = _like(job, live)
+    if like is not None:
+        return replace(like, submit_ms=job.submitted)
+    own = [each.job.queue for each in live if each.job.user == job.user] or [each.job.queue for each in live]
+    sizes = [tasks for tasks, _ in job.stages if tasks]
+    stages = tuple(
+        Stage(name=f"s{number}", tasks=tasks, demand=job.demand, parents=(number - 1,) if number else ())
+        for number, tasks in enumerate(sizes)
+    )
+    name = job.name or job.app or "job"
+    spec = Job(id=name, stages=stages, name=job.name, user=job.user, app=job.app, queue=own[-1] if own else "default")
+    return WorkloadJob(job=spec, submit_ms=job.submitted, runtimes=(Fixed(1),) * len(stages))
 
 
 class Recent:

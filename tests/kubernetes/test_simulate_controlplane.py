@@ -64,4 +64,7 @@ def test_a_running_job_ends_when_the_runs_before_it_let_expect(installed: Instal
     (new,) = simulate(cluster, "-f", str(file), "--no-tries")["asked"]
     assert new["known"]
     assert 4_000 < new["finish"]["p50_ms"] - new["start"]["p50_ms"] < 40_000
+    node = cluster.kubectl("get", "nodes", "-o", "name").split()[0].removeprefix("node/")
+    changed = simulate(cluster, "--policy", "fair", "--add", f"2x{node}", "--arrivals", "10s", "--tolerance", "1e6")
+    assert changed["compared"]["change"] == f"under fair, with 2 more like {node}"
     cluster.kubectl("delete", "dagjobs", "--all", "-n", space)
