@@ -21,7 +21,7 @@ from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario import kueue
 from rm_emulator.scenario.document import read_documents
 from rm_emulator.scenario.objects import LIVE, MEMORY, NOTES
-from rm_emulator.scenario.observed import RunTimes, age_s, controller
+from rm_emulator.scenario.observed import PastRuns, RunTimes, age_s, controller
 from rm_emulator.scenario.schema import API_VERSION
 from schedulers.core.resources import Resources
 from schedulers.objects.dagjob import DagJob, core_job
@@ -178,12 +178,13 @@ def of(
     others: objects of further kinds. now_ms: the time of the snapshot, ms since the epoch.
     """
     others = others or {}
-    reader = _Reader(RunTimes(pods), now_ms)
+    history = list[str]()
+    reader = _Reader(RunTimes(pods), now_ms, PastRuns(others.get("ConfigMap", ()), history))
     made = kueue.read(others, pods, reader.times, now_ms)
     found: list[dict[str, Any]] = _scenario(others.get("ConfigMap", ()), made.notes)
     rest = [pod for pod in pods if id(pod) not in made.pods]
     dagjobs = sorted(dagjobs, key=lambda item: str((item.get("metadata") or {}).get("creationTimestamp")))
-    notes = made.notes
+    notes = made.notes + history
     reads = ((nodes, reader.node), (queues, reader.queue), (dagjobs, reader.dagjob), (rest, reader.pod))
     for items, read in (*reads, (made.objects, lambda item, _: item)):
         for item in items:
@@ -197,6 +198,8 @@ def of(
             notes += told
             if known is not None:
                 found.append(known)
+    if told_by := len(reader.past.used):
+        notes.append(f"the brain's history tells the run times of {told_by} job{'s' if told_by > 1 else ''}")
     return Snapshot(found + _memory(others.get("ConfigMap", ())), notes)
 
 
@@ -275,8 +278,8 @@ def _meta(item: Mapping[str, Any], *, dated: bool = True) -> dict[str, Any]:
 class _Reader:
     """Reads nodes, queues, DagJobs and pods; the file has each of them under its own kind."""
 
-    def __init__(self, times: RunTimes, now_ms: int) -> None:
-        self.times, self._now_ms = times, now_ms
+    def __init__(self, times: RunTimes, now_ms: int, past: PastRuns) -> None:
+        self.times, self.past, self._now_ms = times, past, now_ms
 
     @staticmethod
     def node(item: Mapping[str, Any], _notes: list[str]) -> dict[str, Any]:
@@ -301,17 +304,22 @@ class _Reader:
         return {"apiVersion": item["apiVersion"], "kind": "Queue", "metadata": _meta(item, dated=False), "spec": spec}
 
     def dagjob(self, item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
-        """A job with its progress so far, None for a job that is over; run times from its pods, else from hints."""
+        """A job with its progress so far, None for a job that is over.
+
+        Run times come from pods, else from the brain's history, else from hints.
+        """
         if item.get("status", {}).get("phase") in _ENDED:
             return None
-        stages = item["spec"]["stages"]
-        for stage in stages:
+        stages, core = item["spec"]["stages"], core_job(msgspec.convert(item, DagJob, strict=False), _RESOURCES)
+        for number, stage in enumerate(stages):
             meta = stage["template"].setdefault("metadata", {})
             if RUN_SECONDS in (meta.get("annotations") or {}):
                 continue
             where = f"{item['metadata']['namespace']}/{item['metadata']['name']} stage {stage['name']}"
             job = item["metadata"]
             known = self.times.of(job["namespace"], job["name"], stage["name"])
+            if known is None and (known := self.past.of(core.user, core.name, len(stages), number)) is not None:
+                self.past.used.add(f"{job['namespace']}/{job['name']}")
             hint = (stage.get("hints") or {}).get("durationSeconds")
             if known is not None:
                 meta["annotations"] = {**(meta.get("annotations") or {}), RUN_SECONDS: known[0]}

@@ -1,4 +1,4 @@
-"""Times that pods tell: for how long running pods have run, and how long ended pods ran."""
+"""Times that a cluster tells: of running pods so far, of ended pods, and of ended jobs in the history of the brain."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+
+from schedulers.core.model import PastJob
+from schedulers.objects.memory import HISTORY, Damaged, read_index, unpack
 from schedulers.objects.meta import to_ms
 from schedulers.objects.names import DAGJOB_LABEL, STAGE_LABEL
 
@@ -90,6 +94,38 @@ class RunTimes:
                 pods = f"{len(known)} ended pod{'s' if len(known) > 1 else ''} {source}"
                 return _written(known), pods
         return None
+
+
+class PastRuns:
+    """Run times of ended jobs by user, name and number of stages, from the history that the brain stored."""
+
+    def __init__(self, config_maps: Iterable[Mapping[str, Any]], notes: list[str]) -> None:
+        self._known: dict[tuple[str, str, int], list[PastJob]] = {}
+        self.used: set[str] = set()
+        """Jobs whose run times the history told, as `namespace/name`."""
+        maps = {str((item.get("metadata") or {}).get("name")): item for item in config_maps}
+        if HISTORY not in maps:
+            return
+        try:
+            stored = msgspec.msgpack.decode(unpack(read_index(maps[HISTORY]), maps), type=tuple[PastJob, ...])
+        except (Damaged, msgspec.DecodeError) as error:
+            notes.append(f"the brain's history is not whole and is left out: {error}")
+            return
+        for job in stored:
+            if job.name:
+                self._known.setdefault((job.user, job.name, len(job.stages)), []).append(job)
+
+    def of(self, user: str, name: str, stages: int, stage: int) -> tuple[str, str] | None:
+        """The run time of a stage's tasks as the annotation holds one, and words for its source; None if unknown.
+
+        stages: number of stages of the job; runs with other stages tell nothing. The spread is that of the jobs' means.
+        """
+        runs = self._known.get((user, name, stages), ())
+        means = [ms / 1000 for tasks, ms in (job.stages[stage] for job in runs) if tasks and ms > 0]
+        if not means:
+            return None
+        of = f"'{name}' of user '{user}'" if user else f"'{name}'"
+        return _written(means), f"{len(means)} run{'s' if len(means) > 1 else ''} of {of} in the brain's history"
 
 
 def _written(known: Iterable[float]) -> str:
