@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from rm_emulator import completion, options
+from rm_emulator import completion, options, record
 from rm_emulator.arguments import CheckedGroup, CheckedTyper
 from rm_emulator.options import (
     Engine,
@@ -671,6 +671,7 @@ def bench(
 
 
 app.add_typer(traces_app, name="traces")
+app.command()(record.record)
 
 
 def _print_json(data: Any) -> None:
@@ -686,9 +687,8 @@ def _reporter(*, quiet: bool) -> Callable[[str], None]:
 
 
 def _note(texts: Iterable[str], *, quiet: bool) -> None:
-    for text in texts:
-        if not quiet:
-            _report(text)
+    for text in () if quiet else texts:
+        _report(text)
 
 
 def main() -> NoReturn:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 import yaml
@@ -82,15 +82,24 @@ class LiveCluster(NamedTuple):
     context: str | None = None
     kubectl: str = "kubectl"
 
-    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """What kubectl answers. Raises InvalidInput when there is no kubectl, or no answer in time."""
+    def ask(self, *words: str, into: BinaryIO | None = None) -> subprocess.CompletedProcess[str]:
+        """What kubectl answers. Raises InvalidInput when there is no kubectl, or no answer in time.
+
+        into: takes the bytes of standard output, which is kept as text otherwise.
+        """
         if shutil.which(self.kubectl) is None:
             raise InvalidInput(f"no program '{self.kubectl}': install kubectl, or name it by --kubectl")
         context = ["--context", self.context] if self.context else []
         command = [self.kubectl, "--kubeconfig", str(self.kubeconfig), *context, *words]
         try:
             return subprocess.run(  # noqa: S603
-                command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+                command,
+                stdout=subprocess.PIPE if into is None else into,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                timeout=_TIMEOUT_S,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise InvalidInput(f"kubectl {words[0]} {words[1]}: no answer within {_TIMEOUT_S} s") from None

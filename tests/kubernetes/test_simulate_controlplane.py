@@ -36,6 +36,31 @@ def simulate(cluster: Devcluster, *words: str) -> dict[str, Any]:
     return answer
 
 
+def test_a_recording_of_the_brains_log_replays_to_the_same_decisions(installed: Installed, tmp_path: Path) -> None:
+    """Nobody runs containers here: kubectl's part of `exec` is played by the folder of the brain."""
+    cluster = installed.cluster
+    space = cluster.namespace()
+    submit(cluster, nightly(space, 6))
+    wait(lambda: phase(cluster, space, "nightly-6") == "Running")
+    kubectl, log = tmp_path / "kubectl", installed.logs[-1].parent
+    kubectl.write_text(
+        f"""#!/bin/sh
+case "$*" in *" exec "*) ;; *) exec {cluster.programs["kubectl"]} "$@" ;; esac
+while [ "$1" != -- ]; do shift; done; shift
+eval "$(echo "$@" | sed 's#/var/lib/rm-emulator/log#{log}#')"
+"""
+    )
+    kubectl.chmod(0o755)
+    out = tmp_path / "rec.jsonl"
+    recorded = ["record", "--kubeconfig", str(cluster.kubeconfig), "--kubectl", str(kubectl), "--for", "1s"]
+    for words in ([*recorded, "--out", str(out)], ["replay", str(out)], ["replay", str(out), "--policy", "gs"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "rm_emulator", *words], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    cluster.kubectl("delete", "dagjobs", "--all", "-n", space)
+
+
 def nightly(space: str, number: int) -> dict[str, Any]:
     """A run of a recurring job with tasks of 8 s."""
     job = dagjob(f"nightly-{number}", space, [stage("map", 3, 8, cpu="1")])
