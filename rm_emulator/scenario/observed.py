@@ -20,6 +20,8 @@ _RUN: Final = re.compile(r"-(\d+|[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9a-f]{8,10}
 _FEWEST: Final = 3
 #: A smaller coefficient of variation is noise of clocks of whole seconds.
 _LEAST_COV: Final = 0.05
+#: Labels of a pod of a JobSet: the set, and the part of the set (a pod set of Kueue).
+JOBSET_LABELS: Final = ("jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name")
 Key = tuple[str, str, str]
 
 
@@ -82,8 +84,10 @@ class RunTimes:
         meta = pod["metadata"]
         labels, space = meta.get("labels") or {}, meta.get("namespace", "")
         owner = labels.get(DAGJOB_LABEL) or controller(pod).get("name") or meta["name"]
-        part = labels.get(STAGE_LABEL, "")
-        for key in {(space, owner, part), (space, stem(owner), part)}:
+        owners = {(owner, labels.get(STAGE_LABEL, ""))}
+        if all(labels.get(each) for each in JOBSET_LABELS):
+            owners.add((labels[JOBSET_LABELS[0]], labels[JOBSET_LABELS[1]]))
+        for key in {(space, each, part) for name, part in owners for each in (name, stem(name))}:
             self._known.setdefault(key, []).append(seconds)
 
     def of(self, namespace: str, owner: str, part: str = "") -> tuple[str, str] | None:
