@@ -391,7 +391,9 @@ def test_a_file_of_a_brains_memory_answers_as_its_cluster(
     listed = tmp_path / "list.json"
     listed.write_text(json.dumps({"kind": "List", "items": stored}))
     kubectl = str(program(tmp_path, f"cat {listed}"))
-    live = json.loads(command("simulate", "--kubeconfig", "k", "--kubectl", kubectl, *asked).out)
+    drawn = tmp_path / "drawn.html"
+    live = json.loads(command("simulate", "--kubeconfig", "k", "--kubectl", kubectl, *asked, "--plot", str(drawn)).out)
+    assert "time from now" in drawn.read_text()
     assert live["at_ms"] > answer["at_ms"]  # time goes on after the memory was stored
     assert not live["jobs"]
     assert f"{len(answer['jobs'])} more jobs" in live["notes"][0]
@@ -413,6 +415,7 @@ def test_a_file_of_a_brains_memory_answers_as_its_cluster(
         (["--arrivals", "1h"], "--arrivals: 1h is longer than what the brain remembers (38831ms)"),
         (["--arrivals", "1ms"], "--arrivals: no job arrived in the last 1ms"),
         (["--kubeconfig", "k"], "expected either --from"),
+        (["--plot", "drawn.png"], "--plot drawn.png: expected a name with the ending .html"),
     ],
 )
 def test_options_of_runs_are_refused(command: Command, file: Path, options: list[str], message: str) -> None:
