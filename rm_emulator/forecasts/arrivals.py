@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 from scipy.special import ndtr
@@ -17,6 +17,7 @@ from rm_emulator.workload.model import Drawn, Fixed, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.model import Job, PastJob, Stage
 from schedulers.objects.memory import PAST_JOBS
+from schedulers.objects.names import DEFAULT_QUEUE
 
 #: How many windows of arrivals are laid one after the other: a play that lasts longer sees no further arrivals.
 _WINDOWS: Final = 4
@@ -35,7 +36,7 @@ def arrived(run: Paused, window_ms: int) -> list[WorkloadJob]:
         known, what = run.at_ms, "the run up to the moment"
     else:
         known, what = run.at_ms - _known_since(run), "what the brain remembers"
-        remembered = [_again(job, live) for job in run.past.jobs if job.submitted > since and job.demand]
+        remembered = list(_again((job for job in run.past.jobs if job.submitted > since and _is_told(job, run)), live))
     if window_ms > known:
         message = f"{show_duration(window_ms)} is longer than {what} ({show_duration(known)})"
         raise InvalidInput([Issue("--arrivals", message)])
@@ -49,10 +50,10 @@ def guessed(run: Paused, window_ms: int) -> tuple[str, ...]:
     """A note where jobs to come are like jobs of which the brain remembers the sizes alone."""
     if not window_ms or isinstance(run, PausedRun):
         return ()
-    since, live = run.at_ms - window_ms, run.simulation.arrivals.arrived
+    since, like = run.at_ms - window_ms, _recurring(run.simulation.arrivals.arrived)
     ended = [job for job in run.past.jobs if job.submitted > since]
-    sizes = sum(_like(job, live) is None for job in ended if job.demand)
-    lost = sum(not job.demand for job in ended)
+    sizes = sum(_same(job) not in like for job in ended if _is_told(job, run))
+    lost = sum(not _is_told(job, run) for job in ended)
     notes = []
     if sizes:
         notes.append(
@@ -64,6 +65,12 @@ def guessed(run: Paused, window_ms: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def _is_told(job: PastJob, run: Paused) -> bool:
+    """Whether the history tells what the job's tasks asked for, in the resources of the cluster."""
+    resources = len(run.scheduler.config.resources)
+    return len(job.demand) == resources and any(tasks for tasks, _ in job.stages)
+
+
 def _known_since(run: Paused) -> int:
     """From when on all jobs are known, ms: a full memory begins with the end of its oldest job."""
     ended = run.past.jobs
@@ -73,35 +80,43 @@ def _known_since(run: Paused) -> int:
     return min(submitted, default=run.at_ms)
 
 
-def _like(job: PastJob, live: Sequence[WorkloadJob]) -> WorkloadJob | None:
-    """The last live job of the same user and name with the same stages."""
-    tasks = [number for number, _ in job.stages]
-    same = (
-        each
-        for each in reversed(live)
-        if job.name and (each.job.user, each.job.name) == (job.user, job.name)
-        if [stage.tasks for stage in each.job.stages] == tasks
-    )
-    return next(same, None)
+#: User, name and numbers of tasks by stage.
+_Recurring: TypeAlias = tuple[str, str, tuple[int, ...]]
 
 
-def _again(job: PastJob, live: Sequence[WorkloadJob]) -> WorkloadJob:
-    """An ended job as it arrived: as the live run of the recurring job, else as a chain of stages.
+def _recurring(live: Sequence[WorkloadJob]) -> dict[_Recurring, WorkloadJob]:
+    """The last live run of each recurring job."""
+    return {
+        (each.job.user, each.job.name, tuple(stage.tasks for stage in each.job.stages)): each
+        for each in live
+        if each.job.name
+    }
+
+
+def _same(job: PastJob) -> _Recurring:
+    return job.user, job.name, tuple(tasks for tasks, _ in job.stages)
+
+
+def _again(past: Iterable[PastJob], live: Sequence[WorkloadJob]) -> Iterator[WorkloadJob]:
+    """Ended jobs as these arrived: as the live run of the recurring job, else as a chain of stages.
 
     The queue of a job without a live run is the one in which the user's last live job waits, else everybody's last.
     """
-    like = _like(job, live)
-    if like is not None:
-        return replace(like, submit_ms=job.submitted)
-    own = [each.job.queue for each in live if each.job.user == job.user] or [each.job.queue for each in live]
-    sizes = [tasks for tasks, _ in job.stages if tasks]
-    stages = tuple(
-        Stage(name=f"s{number}", tasks=tasks, demand=job.demand, parents=(number - 1,) if number else ())
-        for number, tasks in enumerate(sizes)
-    )
-    name = job.name or job.app or "job"
-    spec = Job(id=name, stages=stages, name=job.name, user=job.user, app=job.app, queue=own[-1] if own else "default")
-    return WorkloadJob(job=spec, submit_ms=job.submitted, runtimes=(Fixed(1),) * len(stages))
+    like, queues = _recurring(live), {each.job.user: each.job.queue for each in live}
+    usual = live[-1].job.queue if live else DEFAULT_QUEUE
+    for job in past:
+        if (same := like.get(_same(job))) is not None:
+            yield replace(same, submit_ms=job.submitted)
+            continue
+        sizes = [tasks for tasks, _ in job.stages if tasks]
+        stages = tuple(
+            Stage(name=f"s{number}", tasks=tasks, demand=job.demand, parents=(number - 1,) if number else ())
+            for number, tasks in enumerate(sizes)
+        )
+        queue = queues.get(job.user, usual)
+        name = job.name or job.app or "job"
+        spec = Job(id=name, stages=stages, name=job.name, user=job.user, app=job.app, queue=queue)
+        yield WorkloadJob(job=spec, submit_ms=job.submitted, runtimes=(Fixed(1),) * len(stages))
 
 
 class Recent:

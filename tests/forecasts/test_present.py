@@ -198,6 +198,9 @@ def test_a_drained_node_of_a_cluster_takes_nothing_new_and_a_service_there_stays
     found = changed(Present(of_services().snapshot(), OF_5_S, 100), drain=("n1",))
     assert found.never == ("a/2",)
     assert found.is_worse(1e9)
+    assert changed(Present(of_services().snapshot(), OF_5_S, 100), policy="fair", drain=("n1",)).never == ("a/2",)
+    more = changed(Present(of_services().snapshot(), OF_5_S, 100), policy="fair", add=("1xn1",))
+    assert (more.change, more.never, more.is_worse(0)) == ("under fair, with 1 more like n1", (), False)
     more = changed(Present(of_services().snapshot(), OF_5_S, 100), add=("1xn1",))
     assert (more.change, more.never, more.is_worse(0)) == ("with 1 more like n1", (), False)
 
@@ -284,6 +287,13 @@ def test_ended_and_live_jobs_of_the_window_arrive_again_as_chains_with_the_jobs_
     assert (etl.submit_ms, etl.job.name, etl.job.user, etl.job.queue) == (8000, "etl", "u", "default")
     assert [job.job.id for job in arrived(run, 9_950)] == ["old", "etl"]
     assert "of 2 ended jobs that arrive again, 2 are known by their sizes alone" in guessed(run, 9_950)[0]
+
+
+def test_an_ended_job_without_a_request_in_the_clusters_resources_does_not_arrive_again() -> None:
+    of_before = msgspec.structs.replace(past("gpu", 8000), demand=(500, 1))
+    run = remembering(past("etl", 7000), of_before)
+    assert [job.job.id for job in arrived(run, 5000)] == ["etl"]
+    assert guessed(run, 5000)[-1] == "1 ended jobs do not arrive again: nobody knows what their tasks asked for"
 
 
 def test_a_recurring_job_with_a_live_run_arrives_again_as_that_run() -> None:
