@@ -57,8 +57,8 @@ def guessed(run: Paused, window_ms: int) -> tuple[str, ...]:
     notes = []
     if sizes:
         notes.append(
-            f"of {len(ended)} ended jobs that arrive again, {sizes} are known by their sizes alone: taken for chains "
-            "of stages, each task with the largest request of its job"
+            f"of {len(ended) - lost} ended jobs that arrive again, {sizes} are known by their sizes alone: taken for "
+            "chains of stages, each task with the largest request of its job"
         )
     if lost:
         notes.append(f"{lost} ended jobs do not arrive again: nobody knows what their tasks asked for")
