@@ -18,7 +18,7 @@ from rm_emulator.files import replacing, write_file
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario import live
 from rm_emulator.scenario.durations import parse_duration
-from schedulers.objects.names import BRAIN_LEASE, NAMESPACE
+from schedulers.objects.names import LEADER_LABEL, NAMESPACE
 
 #: Seconds between two looks at the log.
 _PERIOD_S: Final = 5.0
@@ -68,11 +68,12 @@ def _folder(cluster: live.LiveCluster) -> str:
 
 
 def _leader(cluster: live.LiveCluster) -> str:
-    """The pod of the brain that leads. Raises InvalidInput."""
-    for item in cluster.get("leases", "--namespace", NAMESPACE):
-        holder = str((item.get("spec") or {}).get("holderIdentity") or "").rpartition("_")[0]
-        if (item.get("metadata") or {}).get("name") == BRAIN_LEASE and holder:
-            return holder
+    """The pod of the brain that leads, by its label: a single brain without leader election has no Lease.
+
+    Raises InvalidInput.
+    """
+    for item in cluster.get("pods", "--namespace", NAMESPACE, "--selector", LEADER_LABEL):
+        return str(item["metadata"]["name"])
     raise InvalidInput(f"no brain of rm-emulator leads in namespace {NAMESPACE}")
 
 

@@ -25,7 +25,7 @@ KUBECTL = """#!/bin/sh
 cd {folder}
 case "$*" in
 *" get configmaps "*) cat configmaps.json ;;
-*" get leases "*) cat leases.json ;;
+*" get pods "*" --selector "*) cat leader.json ;;
 *" get nodes "*) cat nodes.json ;;
 *" exec "*)
   if [ -e down ]; then rm down; echo "error: the connection was lost" >&2; exit 1; fi
@@ -61,7 +61,7 @@ class Pod:
         self.log.parent.mkdir()
         self.said: list[str] = []
         self.keep("full")
-        self.lead("brain-a_1")
+        self.lead("brain-a")
         (folder / "nodes.json").write_text(json.dumps({"items": [NODE]}))
         program = folder / "kubectl"
         program.write_text(KUBECTL.format(folder=folder))
@@ -75,9 +75,9 @@ class Pod:
         brain = {"kind": "ConfigMap", "metadata": {"name": "rm-brain"}, "data": data}
         (self.folder / "configmaps.json").write_text(json.dumps({"items": [brain]}))
 
-    def lead(self, holder: str) -> None:
-        lease = {"metadata": {"name": "rm-brain-leader"}, "spec": {"holderIdentity": holder}}
-        (self.folder / "leases.json").write_text(json.dumps({"items": [lease]}))
+    def lead(self, *pods: str) -> None:
+        leader = [{"metadata": {"name": name}} for name in pods]
+        (self.folder / "leader.json").write_text(json.dumps({"items": leader}))
 
     def record(self, duration: str | None, *asleep: Callable[[], Any]) -> None:
         """Record, and do these between the looks at the log."""
@@ -140,7 +140,7 @@ def test_a_recording_ends_with_the_term_and_has_the_terms_last_lines(pod: Pod, h
     def end() -> None:
         pod.log.write_bytes(whole)
         if how == "another pod leads":
-            pod.lead("brain-b_2")
+            pod.lead("brain-b")
         else:
             pod.log.with_name("events-2.jsonl").touch()
 
@@ -173,7 +173,7 @@ def test_without_a_leader_a_log_or_a_fact_nothing_is_written(pod: Pod) -> None:
     pod.log.unlink()
     with pytest.raises(InvalidInput, match="pod brain-a has no event log in"):
         pod.record("0s")
-    pod.lead("")
+    pod.lead()
     with pytest.raises(InvalidInput, match="no brain of rm-emulator leads"):
         pod.record("0s")
     assert not {*pod.folder.glob("rec*"), *pod.folder.glob(".rec*")}
