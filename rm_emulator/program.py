@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import multiprocessing
 import os
 import signal
 import sys
 from collections.abc import Callable
-from multiprocessing.connection import wait
 from threading import Thread
 from typing import Any, NoReturn
 
@@ -55,6 +53,10 @@ def _keep_stdout() -> None:
 
 def end_with_parent() -> None:
     """Let this process of multiprocessing end when its parent does, even if the parent is killed."""
+    # Here, because every command imports this module.
+    import multiprocessing
+    from multiprocessing.connection import wait
+
     parent = multiprocessing.parent_process()
     assert parent is not None
 
