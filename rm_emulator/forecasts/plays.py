@@ -106,6 +106,7 @@ def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]], at_once: 
     """
     context = multiprocessing.get_context("fork")
     ends = task_ends(simulation)
+    frozen = gc.get_freeze_count()
     gc.freeze()  # a collection while the children run would touch, and so copy, all pages of the run
     waiting = list(enumerate(whats))[::-1]
     running: dict[Connection, int] = {}
@@ -133,7 +134,8 @@ def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]], at_once: 
         for process in processes:
             process.kill()
             process.join()
-        gc.unfreeze()
+        if not frozen:  # else objects of who froze them would be looked at again by all collections to come
+            gc.unfreeze()
 
 
 def _received(ours: Connection, name: str) -> Courses:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import random
 import subprocess
 import sys
@@ -160,6 +161,16 @@ def test_a_play_leaves_the_paused_run_as_it_was() -> None:
     first, *others = plays(simulation, twice)
     assert others == [first] * 2
     assert simulation.calendar.now == 20_000
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_plays_leave_frozen_only_if_something_was(before: bool) -> None:
+    gc.freeze() if before else gc.unfreeze()
+    try:
+        list(plays(paused(), [lambda: Play(None)]))
+        assert (gc.get_freeze_count() > 0) is before
+    finally:
+        gc.freeze()  # as all tests find it
 
 
 def test_a_play_ends_with_the_last_watched_job() -> None:
