@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from rm_emulator import completion, options
+from rm_emulator import completion, options, record
 from rm_emulator.arguments import CheckedGroup, CheckedTyper
 from rm_emulator.options import (
     Engine,
@@ -505,6 +505,7 @@ def simulate(
     drain: options.Drain = None,
     add: options.Add = None,
     tolerance: options.Tolerance = 5.0,
+    plot: options.Plot = None,
     json: Json = False,
     quiet: Quiet = False,
     plugin: Plugin = None,
@@ -518,21 +519,18 @@ def simulate(
     from rm_emulator.scenario import live
 
     change = changes.AskedChange(policy, tuple(drain or ()), tuple(add or ()))
-    try:
-        code = command.main(
-            source,
-            command.question(file, draws, arrivals, earlier, tries=not no_tries, change=change),
-            cluster=None if kubeconfig is None else live.LiveCluster(kubeconfig, context, kubectl),
-            of_runs={"label": label, "seed": seed, "earlier": earlier},
-            plugins=plugin or (),
-            tolerance_pct=tolerance,
-            json=json,
-            quiet=quiet,
-            engine=engine,
-        )
-    except KeyboardInterrupt:
-        _report("interrupted: nothing was written")
-        raise typer.Exit(130) from None
+    code = command.main(
+        source,
+        command.question(file, draws, arrivals, earlier, tries=not no_tries, change=change),
+        cluster=None if kubeconfig is None else live.LiveCluster(kubeconfig, context, kubectl),
+        of_runs={"label": label, "seed": seed, "earlier": earlier},
+        plugins=plugin or (),
+        tolerance_pct=tolerance,
+        json=json,
+        quiet=quiet,
+        engine=engine,
+        plot=plot,
+    )
     raise typer.Exit(code)
 
 
@@ -671,6 +669,7 @@ def bench(
 
 
 app.add_typer(traces_app, name="traces")
+app.command()(record.record)
 
 
 def _print_json(data: Any) -> None:
@@ -686,9 +685,8 @@ def _reporter(*, quiet: bool) -> Callable[[str], None]:
 
 
 def _note(texts: Iterable[str], *, quiet: bool) -> None:
-    for text in texts:
-        if not quiet:
-            _report(text)
+    for text in () if quiet else texts:
+        _report(text)
 
 
 def main() -> NoReturn:

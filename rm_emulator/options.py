@@ -130,6 +130,9 @@ Tolerance = Annotated[
         help="By so much longer may the live jobs take with the change (exit 0).",
     ),
 ]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE.html", help="Draw the ends of jobs, and who ends later, there.")
+]
 FromFiles = Annotated[
     list[Path] | None,
     typer.Option(

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from threading import Thread
 from typing import Any, NoReturn
 
 from schedulers.core.errors import SchedulerError, UserError
@@ -48,6 +49,22 @@ def _keep_stdout() -> None:
     ours = os.dup(sys.stdout.fileno())
     os.dup2(sys.__stderr__.fileno(), sys.stdout.fileno())
     sys.stdout = os.fdopen(ours, "w", 1 if line_by_line else -1, encoding)
+
+
+def end_with_parent() -> None:
+    """Let this process of multiprocessing end when its parent does, even if the parent is killed."""
+    # Here, because every command imports this module.
+    import multiprocessing
+    from multiprocessing.connection import wait
+
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def prints_apart() -> contextlib.AbstractContextManager[object]:

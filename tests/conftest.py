@@ -5,11 +5,12 @@ How long each test took is kept in `out/durations.json`, and told at the end of 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -94,6 +95,18 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile(NIGHTLY)
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False  # the order is that of `rank`
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tests and modules are a million objects that stay; a collection that looks at all of them takes half a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -31,8 +31,9 @@ SHARED: Final = (
 #: each (`alone`).
 OWN: Final = ("chaos", "outage", "podgroups", "readme", "tutorial")
 _IN_PARTS: Final = ("tests/contract/test_contracts.py", "tests/same/")
-#: Groups in the order in which they are begun.
-_BEGUN: Final = ("own", "alone", "shared")
+_PAGES: Final = "tests/test_pages.py"
+#: Groups in the order in which they are begun, and the one file that takes as long as a group.
+_BEGUN: Final = ("own", "alone", "shared", _PAGES)
 
 
 def group(file: str) -> str | None:
@@ -49,9 +50,9 @@ def rank(file: str) -> int:
     """The order in which files are begun: those of a control plane first, the longest wait before all others.
 
     They mostly wait, so that all other tests run in their pauses; xdist alone would begin with the largest group, and
-    with the kills, which are few and take minutes, last.
+    with the kills, which are few and take minutes, last. Next come the commands of all pages, one after the other.
     """
-    own = group(file)
+    own = _PAGES if file == _PAGES else group(file)
     return _BEGUN.index(own) if own in _BEGUN else len(_BEGUN)
 
 

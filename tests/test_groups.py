@@ -45,9 +45,10 @@ def test_the_group_of_a_file(file: str, expected: str | None) -> None:
     assert group(file) == expected
 
 
-def test_the_kills_are_begun_first_and_the_control_planes_before_all_others() -> None:
+def test_the_kills_are_begun_first_and_the_control_planes_and_the_pages_before_all_others() -> None:
     files = [
         "tests/browser/test_charts.py",
+        "tests/test_pages.py",
         "tests/kubernetes/test_rbac_controlplane.py",
         "tests/kubernetes/test_loop_controlplane.py",
         "tests/kubernetes/test_chaos_controlplane.py",

@@ -43,6 +43,7 @@ ELSEWHERE = {
     "export KUBECONFIG": "names a cluster: tests/kubernetes/test_tutorial_controlplane.py",
     "python -m devcluster ": "starts a control plane: tests/kubernetes/test_tutorial_controlplane.py",
     "rm-emulator snapshot ": "reads a cluster: tests/kubernetes/test_guide_controlplane.py",
+    "rm-emulator record ": "reads the log of a brain: test_simulate_controlplane.py",
     "rm-emulator simulate -f job.yaml --kubeconfig ": "asks a cluster: test_simulate_controlplane.py",
     "rm-emulator simulate -f job.yaml --from memory.yaml": "likewise",
     "rm-emulator run live.yaml": "plays what a cluster holds: likewise",

@@ -48,6 +48,14 @@ class Arrivals:
         return self.count < len(self._jobs)
 
     @property
+    def batch_left(self) -> bool:
+        """Whether batch jobs are live or still to come."""
+        if any(not job.is_service for job in self._engine.jobs.values()):
+            return True
+        # By number: a slice would copy all jobs to come, at the end of each job.
+        return any(self._jobs[number].job.kind == "batch" for number in range(self.count, len(self._jobs)))
+
+    @property
     def finished_jobs(self) -> int:
         """Number of jobs that have arrived and ended."""
         return self.count - len(self._engine.jobs)

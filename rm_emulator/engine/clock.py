@@ -36,7 +36,7 @@ class Clock:
         engine.tell(Tick(engine.calendar.now))
         busy = engine.control.version != version or engine.is_busy
         self._idle_periods = 0 if busy else self._idle_periods + 1
-        if engine.arrivals_left or (engine.jobs and self._idle_periods <= PATIENCE):
+        if engine.arrivals.are_left or (engine.jobs and self._idle_periods <= PATIENCE):
             engine.calendar.at(engine.calendar.now + period, TICK, 1, self._period, period)
         engine.carry_on()
 

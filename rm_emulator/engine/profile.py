@@ -19,6 +19,20 @@ from schedulers.core.events import Event
 from schedulers.core.registry import NoParams, Registry
 
 
+class ToCome(Protocol):
+    """The part of `Arrivals` that profiles and features use."""
+
+    @property
+    def are_left(self) -> bool:
+        """Whether jobs are still to come."""
+        ...
+
+    @property
+    def batch_left(self) -> bool:
+        """Whether batch jobs are live or still to come."""
+        ...
+
+
 class Engine(Protocol):
     """The part of `Simulation` that profiles and features use. A profile with further needs names `Simulation`."""
 
@@ -57,8 +71,8 @@ class Engine(Protocol):
         ...
 
     @property
-    def arrivals_left(self) -> bool:
-        """Whether jobs are still to come."""
+    def arrivals(self) -> ToCome:
+        """The jobs to come."""
         ...
 
     def handle(self, event: Event) -> list[Decision]:

@@ -112,15 +112,10 @@ class Simulation:
         return next((each for each in self._features if isinstance(each, kind)), None)
 
     @property
-    def arrivals_left(self) -> bool:
-        """Whether jobs are still to come."""
-        return self.arrivals.are_left
-
-    @property
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
         passing = len(self.containers) > sum(count() for count in self._hooks.endless_containers)
-        return bool(passing or self._facts_to_come or self._clock.is_set or self.arrivals_left)
+        return bool(passing or self._facts_to_come or self._clock.is_set or self.arrivals.are_left)
 
     def run(self, until: int | None = None) -> None:
         """Begin, and go on to the end. Raises Stalled when jobs can never finish."""

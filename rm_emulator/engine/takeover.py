@@ -15,6 +15,7 @@ import msgspec
 from rm_emulator.engine.branch import obstacle
 from rm_emulator.engine.calendar import END
 from rm_emulator.engine.control import Scheduling
+from rm_emulator.engine.features.services import ServicesFeature
 from rm_emulator.engine.recording import Attempt, JobRow, Recording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import WorkloadJob
@@ -78,8 +79,6 @@ def takeover_obstacle(engine: Simulation) -> str:
         return "data is on its way from node to node"
     if engine.control.copies:
         return "tasks run in copies"
-    if any(source.job.kind == "service" for source in engine.workload.jobs):
-        return "services have no end"
     return obstacle(engine)
 
 
@@ -139,8 +138,11 @@ def _take_jobs(made: Simulation, engine: Simulation) -> None:
 def _take_containers(made: Simulation, engine: Simulation) -> None:
     """Launch what was granted, and enter the ends of running tasks; masters and unreported ends are the profile's."""
     made.containers.update(engine.containers)
+    services = made.feature(ServicesFeature)
     for number, container in engine.containers.items():
         if container.started_ms is None:
             made.launch(container)
+        elif services is not None and services.started(container):
+            continue
         elif not container.has_ended and container.stage != container.master.master_stage:
             made.enter_end(container.started_ms + container.runtime, END, number, made.over, container)

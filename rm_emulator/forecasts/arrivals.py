@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 from scipy.special import ndtr
 
 from rm_emulator.forecasts.draws import KnownRunTimes
-from rm_emulator.forecasts.moment import Paused
+from rm_emulator.forecasts.moment import Paused, PausedRun
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario.durations import show_duration
-from rm_emulator.workload.model import Drawn, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, WorkloadJob
 from schedulers.core import keyed
+from schedulers.core.model import Job, PastJob, Stage
+from schedulers.objects.memory import PAST_JOBS
+from schedulers.objects.names import DEFAULT_QUEUE
 
 #: How many windows of arrivals are laid one after the other: a play that lasts longer sees no further arrivals.
 _WINDOWS: Final = 4
@@ -21,19 +25,98 @@ replace = msgspec.structs.replace
 
 
 def arrived(run: Paused, window_ms: int) -> list[WorkloadJob]:
-    """The batch jobs of the last so long before the moment; none for 0. Raises InvalidInput where nothing arrived."""
-    if window_ms > run.at_ms:
-        message = f"{show_duration(window_ms)} is longer than the run up to the moment"
+    """The batch jobs of the last so long before the moment; none for 0. Raises InvalidInput where nothing arrived.
+
+    Of jobs that have ended on a live cluster see `_again`.
+    """
+    if not window_ms:
+        return []
+    live, since, remembered = run.simulation.arrivals.arrived, run.at_ms - window_ms, list[WorkloadJob]()
+    if isinstance(run, PausedRun):
+        known, what = run.at_ms, "the run up to the moment"
+    else:
+        known, what = run.at_ms - _known_since(run), "what the brain remembers"
+        remembered = list(_again((job for job in run.past.jobs if job.submitted > since and _is_told(job, run)), live))
+    if window_ms > known:
+        message = f"{show_duration(window_ms)} is longer than {what} ({show_duration(known)})"
         raise InvalidInput([Issue("--arrivals", message)])
-    since = run.at_ms - window_ms
-    found = [
-        source
-        for source in run.simulation.arrivals.arrived
-        if window_ms and source.submit_ms > since and source.job.kind == "batch"
-    ]
-    if window_ms and not found:
+    found = [*remembered, *(job for job in live if job.submit_ms > since and job.job.kind == "batch")]
+    if not found:
         raise InvalidInput([Issue("--arrivals", f"no job arrived in the last {show_duration(window_ms)}")])
     return found
+
+
+def guessed(run: Paused, window_ms: int) -> tuple[str, ...]:
+    """A note where jobs to come are like jobs of which the brain remembers the sizes alone."""
+    if not window_ms or isinstance(run, PausedRun):
+        return ()
+    since, like = run.at_ms - window_ms, _recurring(run.simulation.arrivals.arrived)
+    ended = [job for job in run.past.jobs if job.submitted > since]
+    sizes = sum(_same(job) not in like for job in ended if _is_told(job, run))
+    lost = sum(not _is_told(job, run) for job in ended)
+    notes = []
+    if sizes:
+        notes.append(
+            f"of {len(ended) - lost} ended jobs that arrive again, {sizes} are known by their sizes alone: taken for "
+            "chains of stages, each task with the largest request of its job"
+        )
+    if lost:
+        notes.append(f"{lost} ended jobs do not arrive again: nobody knows what their tasks asked for")
+    return tuple(notes)
+
+
+def _is_told(job: PastJob, run: Paused) -> bool:
+    """Whether the history tells what the job's tasks asked for, in the resources of the cluster."""
+    resources = len(run.scheduler.config.resources)
+    return len(job.demand) == resources and any(tasks for tasks, _ in job.stages)
+
+
+def _known_since(run: Paused) -> int:
+    """From when on all jobs are known, ms: a full memory begins with the end of its oldest job."""
+    ended = run.past.jobs
+    if len(ended) >= PAST_JOBS:
+        return min(job.finished for job in ended)
+    submitted = [*(job.submitted for job in ended), *(job.submit_ms for job in run.simulation.arrivals.arrived)]
+    return min(submitted, default=run.at_ms)
+
+
+#: User, name and numbers of tasks by stage.
+_Recurring: TypeAlias = tuple[str, str, tuple[int, ...]]
+
+
+def _recurring(live: Sequence[WorkloadJob]) -> dict[_Recurring, WorkloadJob]:
+    """The last live run of each recurring job."""
+    return {
+        (each.job.user, each.job.name, tuple(stage.tasks for stage in each.job.stages)): each
+        for each in live
+        if each.job.name
+    }
+
+
+def _same(job: PastJob) -> _Recurring:
+    return job.user, job.name, tuple(tasks for tasks, _ in job.stages)
+
+
+def _again(past: Iterable[PastJob], live: Sequence[WorkloadJob]) -> Iterator[WorkloadJob]:
+    """Ended jobs as these arrived: as the live run of the recurring job, else as a chain of stages.
+
+    The queue of a job without a live run is the one in which the user's last live job waits, else everybody's last.
+    """
+    like, queues = _recurring(live), {each.job.user: each.job.queue for each in live}
+    usual = live[-1].job.queue if live else DEFAULT_QUEUE
+    for job in past:
+        if (same := like.get(_same(job))) is not None:
+            yield replace(same, submit_ms=job.submitted)
+            continue
+        sizes = [tasks for tasks, _ in job.stages if tasks]
+        stages = tuple(
+            Stage(name=f"s{number}", tasks=tasks, demand=job.demand, parents=(number - 1,) if number else ())
+            for number, tasks in enumerate(sizes)
+        )
+        queue = queues.get(job.user, usual)
+        name = job.name or job.app or "job"
+        spec = Job(id=name, stages=stages, name=job.name, user=job.user, app=job.app, queue=queue)
+        yield WorkloadJob(job=spec, submit_ms=job.submitted, runtimes=(Fixed(1),) * len(stages))
 
 
 class Recent:

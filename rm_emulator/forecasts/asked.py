@@ -25,7 +25,7 @@ from rm_emulator.forecasts.answers import (
     judge,
     most_frequent,
 )
-from rm_emulator.forecasts.arrivals import arrived
+from rm_emulator.forecasts.arrivals import arrived, guessed
 from rm_emulator.forecasts.changes import AskedChange, ReadChange, Takeover, compared, read_change
 from rm_emulator.forecasts.job_file import read_jobs
 from rm_emulator.forecasts.moment import Paused, PausedRun, paused, refuse_late
@@ -89,14 +89,20 @@ def ask(
         # Plug-ins of the other policy: the run's own are found by its record.
         others, plugins = load_plugins(plugins), ()
     run = paused(folder, label, seed, plugins)
-    change = None if question.change.is_none else read_change(run, question.change)
-    if change is not None and question.file is not None:
-        raise InvalidInput([Issue(str(question.file), "a new job and a change are two questions: ask one at a time")])
+    change = _change(run, question)
     with _player(run, Origin(run.recorded.cell, tuple(others)), engine, report) as player:
         earlier = list(_earlier(run, question, report, player))
         run.advance(question.at_ms)
         refuse_late(run, question.at_ms)
         return _Asking(run, question, report, player).answer(_record(run, earlier), change)
+
+
+def _change(run: Paused, question: Question) -> ReadChange | None:
+    if question.change.is_none:
+        return None
+    if question.file is not None:
+        raise InvalidInput([Issue(str(question.file), "a new job and a change are two questions: ask one at a time")])
+    return read_change(run, question.change)
 
 
 @contextmanager
@@ -150,17 +156,14 @@ def ask_present(
 ) -> Answer:
     """Answer a question to the memory of a brain, at the moment of its reading. engine: see `ask`.
 
-    plugins: of the brain's policy and predictor. at_once: plays at once on this machine.
-    Raises InvalidInput, also for a question that makes sense for runs alone; and PlayFailed.
+    plugins: of the brain's policy and predictor, and of another policy. at_once: plays at once on this machine.
+    Raises InvalidInput and PlayFailed.
     """
-    if not question.change.is_none:
-        raise InvalidInput("--policy, --drain and --add change runs of the emulator (--from RUN_DIR@TIME) alone")
-    if question.arrivals_ms:
-        raise InvalidInput("--arrivals needs a run (--from RUN_DIR@TIME): a brain keeps no jobs that have ended whole")
     origin, report = Origin(present, tuple(load_plugins(plugins))), progress or (lambda _: None)
     run = paused_present(present)
+    change = _change(run, question)
     with _player(run, origin, engine, report, at_once) as player:
-        answer = _Asking(run, replace(question, at_ms=run.at_ms), report, player).answer(None, None)
+        answer = _Asking(run, replace(question, at_ms=run.at_ms), report, player).answer(None, change)
     return replace(answer, wall_clock=True)
 
 
@@ -183,6 +186,7 @@ class _Asking:
         asked = self._asked(new, without) if new else ()
         jobs = run.simulation.jobs
         notes = ["run times are true ones: the policy's predictor is told them"] if run.told_truth else []
+        notes += [*(change.notes if change is not None else ()), *guessed(run, question.arrivals_ms)]
         return Answer(
             at_ms=question.at_ms,
             policy=run.policy,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rm_emulator.forecasts.answers import Answer, Delay
+from rm_emulator.forecasts.answers import Answer, Compared, Delay
 from rm_emulator.forecasts.present import Present, present_of
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario.document import read_documents
@@ -69,6 +69,9 @@ def shown(answer: Answer, may: Callable[[str], bool]) -> Answer:
     def seen_delays(delays: tuple[Delay, ...]) -> tuple[Delay, ...]:
         return tuple(delay for delay in delays if seen(delay.job))
 
+    def seen_change(change: Compared) -> Compared:
+        return replace(change, jobs=seen_delays(change.jobs), never=tuple(filter(seen, change.never)))
+
     hidden = [job.job for job in answer.jobs if not seen(job.job)]
     if not hidden:
         return answer
@@ -78,8 +81,10 @@ def shown(answer: Answer, may: Callable[[str], bool]) -> Answer:
         kept = len(seen_delays(new.delays))
         if kept < len(new.delays):
             notes.append(f"{new.job} changes the end of {len(new.delays) - kept} jobs there.")
+    compared = None if answer.compared is None else seen_change(answer.compared)
     return replace(
         answer,
+        compared=compared,
         jobs=tuple(job for job in answer.jobs if seen(job.job)),
         asked=tuple(replace(new, delays=seen_delays(new.delays)) for new in answer.asked),
         unknown=tuple(job for job in answer.unknown if seen(job)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import msgspec
 from rm_emulator.engine.recording import Recording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.engine.takeover import take_over, takeover_obstacle
-from rm_emulator.experiments.deciders import scheduler_config
+from rm_emulator.experiments.deciders import is_clairvoyant, scheduler_config
 from rm_emulator.experiments.resolved import at_point
 from rm_emulator.forecasts.answers import Compared, Percent, delays, expected, quantiles
 from rm_emulator.forecasts.moment import Paused, PausedRun
@@ -33,6 +33,12 @@ replace = msgspec.structs.replace
 _MOST: Final = 10_000
 #: Nodes named in a message.
 _NAMED: Final = 10
+#: Label of a cluster's node with its own name.
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_GOES_ON: Final = "the brain's policy decides on with its memory on both sides"
+_ANEW: Final = (
+    "on both sides the policy's own memory begins anew: skipped offers, reservations and the like are forgotten"
+)
 
 
 class AskedChange(msgspec.Struct, frozen=True):
@@ -54,7 +60,8 @@ class AskedChange(msgspec.Struct, frozen=True):
 class Takeover(msgspec.Struct, frozen=True):
     """By whom the present is taken over, and on which nodes."""
 
-    scheduler: SchedulerConfig
+    scheduler: SchedulerConfig | None
+    """Of a scheduler that is told the present; None: the scheduler of the present decides on, with its memory."""
     drained: tuple[str, ...] = ()
     """Nodes that take no new containers."""
     added: tuple[Node, ...] = ()
@@ -67,35 +74,44 @@ class ReadChange(msgspec.Struct, frozen=True):
     words: str
     without: Takeover
     with_: Takeover
+    notes: tuple[str, ...] = ()
 
 
-def read_change(run: PausedRun, change: AskedChange) -> ReadChange:
-    """Check a change to a run. Raises InvalidInput."""
+def read_change(run: Paused, change: AskedChange) -> ReadChange:
+    """Check a change to a run, or to a live cluster. Raises InvalidInput."""
     if why := takeover_obstacle(run.simulation):
-        raise InvalidInput([Issue(str(run.recorded.directory), f"cannot be taken over from a moment on: {why}")])
-    nodes = {node.id: node for node in run.simulation.config.nodes}
-    words, scheduler = [], run.scheduler.config
+        place = str(run.recorded.directory) if isinstance(run, PausedRun) else "the cluster"
+        raise InvalidInput([Issue(place, f"cannot be taken over from a moment on: {why}")])
+    nodes = _Nodes("run" if isinstance(run, PausedRun) else "cluster", run.simulation.config.nodes)
+    words, notes, usual, scheduler = list[str](), list[str](), run.scheduler.config, None
     if change.policy is not None:
-        entry, recorded = _entry(run, change.policy), run.recorded
-        scheduler = scheduler_config(entry, recorded.cell.seed, recorded.scenario, run.simulation.config, 0)
+        entry = _entry(run, change.policy)
+        scheduler = _scheduler(run, entry)
         words.append(f"under {entry['label']}")
+    # A run's scheduler may wait for what only the profile of the run knows (a preemption under way): both begin anew.
+    anew = scheduler is not None or isinstance(run, PausedRun)
+    if not isinstance(run, PausedRun):
+        notes.append(_ANEW if anew else _GOES_ON)
     for name in change.drain:
-        _known(f"--drain {name}", name, nodes)
+        nodes.known(f"--drain {name}", name, list(nodes.by_name))
     if change.drain:
         words.append(f"without {', '.join(dict.fromkeys(change.drain))}")
     added: list[Node] = []
     for text in change.add:
-        number, like = _more(text, nodes)
-        taken = {*nodes, *(node.id for node in added)}
+        number, like = nodes.more(text)
+        taken = {*nodes.by_name, *(node.id for node in added)}
         names = (name for n in range(1, len(taken) + number + 1) if (name := f"{like.id}+{n}") not in taken)
-        added += [replace(like, id=name) for name, _ in zip(names, range(number), strict=False)]
+        added += [_named(like, name) for name, _ in zip(names, range(number), strict=False)]
         words.append(f"with {number} more like {like.id}")
-    drained = tuple(dict.fromkeys(change.drain))
-    return ReadChange(", ".join(words), Takeover(run.scheduler.config), Takeover(scheduler, drained, tuple(added)))
+    without = Takeover(usual if anew else None)
+    with_ = Takeover((scheduler or usual) if anew else None, tuple(dict.fromkeys(change.drain)), tuple(added))
+    return ReadChange(", ".join(words), without, with_, tuple(notes))
 
 
 def taken_over(simulation: Simulation, record: Recording, *, run: Paused, by: Takeover) -> Simulation:
-    """The paused run (branched, perhaps) under a new scheduler; see `take_over`."""
+    """The paused run (branched, perhaps) under a new scheduler, or under its own; see `take_over`."""
+    if by.scheduler is None:
+        return take_over(simulation, record, run.scheduler, (), drained=by.drained, added=by.added)
     scheduler = Scheduler(by.scheduler)
     told = retold(
         run.scheduler.state,
@@ -108,15 +124,31 @@ def taken_over(simulation: Simulation, record: Recording, *, run: Paused, by: Ta
     return take_over(simulation, record, scheduler, told, drained=by.drained, added=by.added, oracle=oracle)
 
 
-def _entry(run: PausedRun, policy: str | Mapping[str, Any]) -> dict[str, Any]:
-    """The entry of `policies`, complete."""
+def _scheduler(run: Paused, entry: Mapping[str, Any]) -> SchedulerConfig:
+    """The configuration of the scheduler that takes over. Raises InvalidInput for one that a cluster cannot have."""
+    if isinstance(run, PausedRun):
+        return scheduler_config(entry, run.recorded.cell.seed, run.recorded.scenario, run.simulation.config, 0)
+    predictor = entry.get("predictor")
+    if predictor is not None and is_clairvoyant(predictor):
+        raise InvalidInput(
+            [Issue("--policy", f"nobody tells predictor '{predictor['kind']}' the run times of a cluster")]
+        )
+    own = {name: value for name, value in entry.items() if name not in ("label", "predictor", "placement")}
+    return replace(run.scheduler.config, policy=own, predictor=predictor, placement=entry["placement"])
+
+
+def _entry(run: Paused, policy: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The entry of `policies`, complete. On a cluster nodes are chosen as ever, unless the entry says how."""
     option = f"--policy {policy if isinstance(policy, str) else show_value(policy)}"
     try:
         value = parse_value(policy) if isinstance(policy, str) else dict(policy)
     except ValueError as error:
         raise InvalidInput([Issue(option, str(error))]) from None
-    data = copy.deepcopy(run.recorded.cell.scenario)
-    data["spec"]["policies"] = [{"kind": value} if isinstance(value, str) else value]
+    data = copy.deepcopy(dict(run.scenario))
+    wanted = {"kind": value} if isinstance(value, str) else value
+    if isinstance(wanted, dict) and not isinstance(run, PausedRun):
+        wanted = {"placement": run.scheduler.config.placement, **wanted}
+    data["spec"]["policies"] = [wanted]
     place = ("spec", "policies", 0)
     try:
         loaded = validate(Document("", data, None), {place: option})
@@ -130,22 +162,43 @@ def _entry(run: PausedRun, policy: str | Mapping[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _known(option: str, name: str, nodes: Mapping[str, Node]) -> Node:
-    if name not in nodes:
-        shown = ", ".join(list(nodes)[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
-        near = did_you_mean(nearest(name, list(nodes)))
-        raise InvalidInput([Issue(option, f"no node of the run is called '{name}' (nodes: {shown})", hint=near)])
-    return nodes[name]
+class _Nodes:
+    """The nodes of a run or of a cluster, as options name them."""
+
+    def __init__(self, whose: str, nodes: Iterable[Node]) -> None:
+        self._whose = whose
+        self.by_name = {node.id: node for node in nodes}
+
+    def known(self, option: str, name: str, choices: Sequence[str]) -> Node:
+        """The node of this name; else a message lists the choices. Raises InvalidInput."""
+        if name not in self.by_name:
+            more = f" and {len(choices) - _NAMED} more" if len(choices) > _NAMED else ""
+            shown, near = ", ".join(choices[:_NAMED]) + more, did_you_mean(nearest(name, list(self.by_name)))
+            message = f"no node of the {self._whose} is called '{name}' (nodes: {shown})"
+            raise InvalidInput([Issue(option, message, hint=near)])
+        return self.by_name[name]
+
+    def more(self, text: str) -> tuple[int, Node]:
+        """Number of nodes, and the node that the added nodes are like. Raises InvalidInput."""
+        found = re.fullmatch(r"([0-9]{1,9})x(.+)", text)
+        if found is None or not 1 <= int(found[1]) <= _MOST:
+            whose, kinds = self._whose, ", ".join(self._kinds()[:_NAMED])
+            message = f"expected NxNODE with N from 1 to {_MOST} and a node of the {whose} (nodes: {kinds})"
+            raise InvalidInput([Issue(f"--add {text}", message)])
+        return int(found[1]), self.known(f"--add {text}", found[2], self._kinds())
+
+    def _kinds(self) -> list[str]:
+        """Of each group of nodes that differ in names alone the first, and the size of the group: `n1 (4 alike)`."""
+        alike: dict[bytes, list[str]] = {}
+        for node in self.by_name.values():
+            alike.setdefault(msgspec.json.encode(_named(node, "")), []).append(node.id)
+        return [f"{first} ({1 + len(others)} alike)" if others else first for first, *others in alike.values()]
 
 
-def _more(text: str, nodes: Mapping[str, Node]) -> tuple[int, Node]:
-    """Number of nodes, and the node that they are like."""
-    found = re.fullmatch(r"([0-9]{1,9})x(.+)", text)
-    if found is None or not 1 <= int(found[1]) <= _MOST:
-        first = next(iter(nodes))
-        message = f"expected NxNODE with N from 1 to {_MOST} and a node of the run, such as 10x{first}"
-        raise InvalidInput([Issue(f"--add {text}", message)])
-    return int(found[1]), _known(f"--add {text}", found[2], nodes)
+def _named(node: Node, name: str) -> Node:
+    """The node under another name, which a cluster's node has as a label, too."""
+    labels = {key: name if key == _HOSTNAME else value for key, value in node.labels.items()}
+    return replace(node, id=name, labels=labels)
 
 
 def compared(

@@ -15,11 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from rm_emulator.experiments.engines import engine_of
+from rm_emulator.files import write_file
 from rm_emulator.forecasts.answers import Answer, Compared, Delay, Expected, JobAnswer, NewJob, Record
 from rm_emulator.forecasts.asked import Question, ask, ask_present
 from rm_emulator.forecasts.brains import may_list, present_at, present_in, shown
 from rm_emulator.forecasts.changes import AskedChange
 from rm_emulator.forecasts.moment import parse_moment
+from rm_emulator.forecasts.picture import page
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.program import as_json, prints_apart
 from rm_emulator.results.story import clock
@@ -56,16 +58,26 @@ def main(
     json: bool,
     quiet: bool,
     engine: str | None = None,
+    plot: Path | None = None,
 ) -> int:
-    """Print the answer; 1 where a change is worse by more than the tolerance, else 0. Raises InvalidInput.
+    """Print the answer; 1 where a change is worse by more than the tolerance, else 0, and 130 after Ctrl-C.
 
     source: RUN_DIR@TIME, or a file with the memory of a brain; None where a cluster is asked. of_runs: options that
-    make sense for runs alone (label, seed, earlier), None where they were not given. engine: see `engine_of`.
+    make sense for runs alone (label, seed, earlier), None where they were not given. engine: see `engine_of`. plot:
+    takes the pictures of the answer, as an HTML page. Raises InvalidInput.
     """
-    with prints_apart():
-        workers = None if engine is None else engine_of(engine, None)
-        how = {"progress": None if quiet else _report, "engine": workers}
-        answer = _answered(source, question, cluster, of_runs, plugins, how)
+    if plot is not None and plot.suffix != ".html":
+        raise InvalidInput([Issue(f"--plot {plot}", "expected a name with the ending .html")])
+    try:
+        with prints_apart():
+            workers = None if engine is None else engine_of(engine, None)
+            how = {"progress": None if quiet else _report, "engine": workers}
+            answer = _answered(source, question, cluster, of_runs, plugins, how)
+            if plot is not None:
+                write_file(plot, page(answer))
+    except KeyboardInterrupt:
+        _report("interrupted: nothing was written")
+        return 130
     worse = answer.compared is not None and answer.compared.is_worse(tolerance_pct)
     if json:
         print(as_json(msgspec.to_builtins(answer), indent=1))  # noqa: T201 (the answer)

@@ -131,6 +131,6 @@ def paused_cell(recorded: RecordedCell) -> PausedRun:
 
 def refuse_late(run: PausedRun, at_ms: int) -> None:
     """Raise InvalidInput for a moment at which the run is over."""
-    if not run.simulation.jobs and not run.simulation.arrivals_left:
+    if not run.simulation.jobs and not run.simulation.arrivals.are_left:
         at, end = show_duration(at_ms), show_duration(run.simulation.end_ms)
         raise InvalidInput([Issue(f"@{at}", f"the run is over by then: its last job ended at {end}")])

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from rm_emulator.forecasts.answers import Answer, Delay, Expected
 from rm_emulator.results.chart import Figure
 from rm_emulator.results.drawing import duration, line, rows_of, time_unit
+from rm_emulator.results.palette import framed
 
 #: Jobs of a picture, at most.
 ROWS: Final = 40
@@ -22,18 +23,24 @@ def ends(answer: Answer) -> tuple[str, Figure]:
 
     Jobs asked about come first, then live jobs by the median of their end. A bar without an end goes to the edge.
     """
+    # The years since the epoch would leave no room for the picture.
+    since, axis = (answer.at_ms, "time from now") if answer.wall_clock else (0, "time")
     live = [job for job in answer.jobs if job.known and job.finish.p50_ms is not None]
     live.sort(key=lambda job: job.finish.p50_ms or 0)
     asked = [job for job in answer.asked if job.known and job.finish.p50_ms is not None]
     rows: list[_Row] = [
-        *((job.job, job.start, job.finish, "$s1") for job in asked),
-        *((job.job, job.start, job.finish, "$s0") for job in live),
+        *((job.job, _after(job.start, since), _after(job.finish, since), "$s1") for job in asked),
+        *(
+            (job.job, None if job.start is None else _after(job.start, since), _after(job.finish, since), "$s0")
+            for job in live
+        ),
     ]
+    at_ms = answer.at_ms - since
     shown = rows[:ROWS]
-    last = max((end.p90_ms or end.p50_ms or 0 for _, _, end, _ in shown), default=answer.at_ms)
+    last = max((end.p90_ms or end.p50_ms or 0 for _, _, end, _ in shown), default=at_ms)
     divisor, unit = time_unit(last)
     left = f", {len(rows) - ROWS} more left out" if len(rows) > ROWS else ""
-    data = [*_bars(shown, answer.at_ms, last, divisor), _medians([end for _, _, end, _ in shown], last, divisor)]
+    data = [*_bars(shown, at_ms, last, divisor), _medians([end for _, _, end, _ in shown], last, divisor)]
     return f"When jobs will end: 10, 50 and 90 % of {answer.draws} draws{left}", {
         "data": data,
         "layout": {
@@ -41,13 +48,18 @@ def ends(answer: Answer) -> tuple[str, Figure]:
             "showlegend": False,
             "height": EDGE + ROW * max(3, len(shown)),
             "xaxis": {
-                "title": {"text": f"time ({unit})"},
-                "range": [answer.at_ms / divisor, 1.02 * last / divisor],
+                "title": {"text": f"{axis} ({unit})"},
+                "range": [at_ms / divisor, 1.02 * last / divisor],
                 "gridcolor": "$grid",
             },
             "yaxis": rows_of([job for job, _, _, _ in shown]),
         },
     }
+
+
+def _after(time: Expected, since: int) -> Expected:
+    """The times as ms after `since`."""
+    return Expected(*(None if ms is None else ms - since for ms in (time.p10_ms, time.p50_ms, time.p90_ms)))
 
 
 def _bars(shown: Sequence[_Row], at_ms: int, last: int, divisor: float) -> list[Figure]:
@@ -131,3 +143,20 @@ def _words(job: str, start: Expected | None, end: Expected) -> str:
     low, middle, high = ("never" if ms is None else duration(ms) for ms in (end.p10_ms, end.p50_ms, end.p90_ms))
     begins = "" if start is None or start.p50_ms is None else f" starts at {duration(start.p50_ms)},"
     return f"{job}{begins} ends at {middle} (10 %: {low}, 90 %: {high})"
+
+
+def page(answer: Answer) -> str:
+    """The pictures as an HTML page that needs no network: ends, and who ends later where anybody does."""
+    from plotly import graph_objects
+
+    drawn = [ends(answer)]
+    if answer.compared is not None or answer.asked:
+        drawn.append(delays(answer))
+    parts = [
+        graph_objects.Figure(**framed(figure, title, dark=False)).to_html(
+            full_html=False, include_plotlyjs=not number, div_id=f"picture-{number}"
+        )
+        for number, (title, figure) in enumerate(drawn)
+    ]
+    head = '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"><title>When will jobs run?</title></head>\n'
+    return f"{head}<body>\n{''.join(parts)}\n</body>\n</html>\n"

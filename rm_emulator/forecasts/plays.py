@@ -17,6 +17,7 @@ import msgspec
 from rm_emulator.engine.branch import Future, TaskEnds, branch, task_ends
 from rm_emulator.engine.recording import Attempt, JobRow, Recording
 from rm_emulator.engine.simulation import Simulation
+from rm_emulator.program import end_with_parent
 from rm_emulator.workload.model import WorkloadJob
 from schedulers.core.errors import UserError
 
@@ -105,8 +106,8 @@ def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]], at_once: 
     """
     context = multiprocessing.get_context("fork")
     ends = task_ends(simulation)
-    gc.collect()
-    gc.freeze()  # a collection in a child would touch, and so copy, all pages of the run
+    frozen = gc.get_freeze_count()
+    gc.freeze()  # a collection while the children run would touch, and so copy, all pages of the run
     waiting = list(enumerate(whats))[::-1]
     running: dict[Connection, int] = {}
     done: dict[int, Courses] = {}
@@ -124,7 +125,8 @@ def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]], at_once: 
                 running[ours] = number
             for ready in wait(list(running)):
                 assert isinstance(ready, Connection)
-                done[running.pop(ready)] = _received(ready)
+                number = running.pop(ready)
+                done[number] = _received(ready, f"play {number + 1} of {len(whats)}")
             while upcoming in done:
                 yield done.pop(upcoming)
                 upcoming += 1
@@ -132,23 +134,25 @@ def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]], at_once: 
         for process in processes:
             process.kill()
             process.join()
-        gc.unfreeze()
+        if not frozen:  # else objects of who froze them would be looked at again by all collections to come
+            gc.unfreeze()
 
 
-def _received(ours: Connection) -> Courses:
+def _received(ours: Connection, name: str) -> Courses:
     try:
         data = ours.recv_bytes()
     except EOFError:
-        raise PlayFailed("the process of a play was killed") from None
+        raise PlayFailed(f"{name}: its process was killed") from None
     finally:
         ours.close()
     if data[:1] == b"!":
-        raise PlayFailed(data[1:].decode())
+        raise PlayFailed(f"{name}: {data[1:].decode()}")
     return msgspec.msgpack.decode(data[1:], type=Courses)
 
 
 def _played(simulation: Simulation, what: Callable[[], Play], ends: TaskEnds | None, theirs: Connection) -> None:
     """In the child."""
+    end_with_parent()
     gc.disable()
     try:
         courses = play(simulation, what(), ends)

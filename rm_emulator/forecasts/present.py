@@ -30,6 +30,8 @@ from schedulers.objects.names import DEFAULT_QUEUE
 
 #: Seed of the draws: equal memories have equal answers.
 _SEED: Final = 0
+#: A scenario needs a workload.
+_WORKLOAD: Final = {"kind": "synthetic", "preset": "2sigma-like", "jobs": 1}
 
 
 class Present(msgspec.Struct, frozen=True):
@@ -78,6 +80,8 @@ def paused_present(present: Present, *, profile: str = "kubernetes") -> Paused:
     # By clocks that differ, the memory may come from the future; a task never runs for less than no time.
     now = max(present.read_ms, state.now)
     past = Past({}, {node.id: node.spec.speed for node in state.nodes.values()})
+    # The history may be stored after the snapshot: a job that the snapshot holds live has not ended yet.
+    past.jobs += [job for job in present.history if 0 <= job.finished <= state.now]
     simulation = remembered(scheduler, now, past, profile=profile, seed=_SEED)
     listener = Listener(state)
     listener.beliefs.prime(present.history)
@@ -92,7 +96,7 @@ def paused_present(present: Present, *, profile: str = "kubernetes") -> Paused:
         past=past,
         setting=CellSetting(simulation.config, built, _SEED),
         policy=str(scheduler.config.policy["kind"]),
-        scenario=_scenario(scheduler),
+        scenario=_scenario(scheduler, profile),
         at_ms=now,
     )
 
@@ -113,8 +117,8 @@ def _learn(listener: Listener, job: JobState) -> None:
             seen.squares[stage.index] = mean * mean * (n + (n - 1) * math.expm1(prior.noise))
 
 
-def _scenario(scheduler: Scheduler) -> dict[str, Any]:
-    """The cluster as a scenario, as far as a reader of job files asks."""
+def _scenario(scheduler: Scheduler, profile: str) -> dict[str, Any]:
+    """The cluster as a scenario, as far as a reader of job files, or a check of another policy, asks."""
     state = scheduler.state
     room = [max(node.spec.capacity[r] for node in state.nodes.values()) for r in range(len(state.resources.names))]
     capacity = Resources(scheduler.config.resources).show(tuple(room))
@@ -125,5 +129,6 @@ def _scenario(scheduler: Scheduler) -> dict[str, Any]:
     ]
     if queues and DEFAULT_QUEUE not in state.queues:
         queues.append({"name": DEFAULT_QUEUE})  # needs no object on a cluster
-    spec = {"cluster": {"nodes": [{"capacity": capacity}]}, "policies": [{"kind": "fifo"}], "queues": queues}
+    cluster = {"nodes": [{"capacity": capacity}], "profile": profile}
+    spec = {"cluster": cluster, "policies": [{"kind": "fifo"}], "queues": queues, "workload": _WORKLOAD}
     return {"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "cluster"}, "spec": spec}

@@ -6,15 +6,12 @@ The episodes are those of the environment (`episode.py`), with observations as t
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
-from multiprocessing.connection import wait
-from threading import Thread
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +22,7 @@ from rm_emulator.learn.config import Sequences
 from rm_emulator.learn.episode import Episode, EpisodeSetting, stepped
 from rm_emulator.learn.returns import EpisodeTimes
 from rm_emulator.plugins import load_plugins
+from rm_emulator.program import end_with_parent
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import Scenario
 from schedulers.core import keyed
@@ -171,15 +169,8 @@ _worker: list[RolloutWorker] = []
 def _start_worker(scenarios: Sequence[Mapping[str, Any]], kind: str) -> None:
     """In a new process: validate the scenarios; end with the parent, even if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears the signal and ends this process
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+    end_with_parent()
     _worker[:] = [RolloutWorker(scenarios, kind)]
-
-
-def _end_after(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(1)
 
 
 def _play(task: RolloutTask) -> Rollout:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from rm_emulator.scenario.observed import RunTimes, age_s, controller
+from rm_emulator.scenario.observed import JOBSET_LABELS, RunTimes, age_s, controller
 from schedulers.core.errors import InvalidQuantity
 from schedulers.core.resources import parse_quantity
 from schedulers.objects.meta import to_ms
@@ -40,7 +40,7 @@ KINDS: Final = {
 _VERSIONS: Final = ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2")
 _GROUP: Final = "kueue.x-k8s.io/"
 #: Label (of Kueue, then of JobSet) of a pod: its pod set.
-_PART_LABELS: Final = ("kueue.x-k8s.io/podset", "jobset.sigs.k8s.io/replicatedjob-name")
+_PART_LABELS: Final = ("kueue.x-k8s.io/podset", JOBSET_LABELS[1])
 _LEAST_WEIGHT: Final = 1e-6
 #: Fields of a ClusterQueue without a counterpart, each with the value that says nothing.
 _UNTOLD: Final = {
@@ -105,6 +105,8 @@ class _Reader:
         done: set[tuple[str, str, str]] = set()
         for item in sorted(self._all("Workload"), key=_created):
             self._try(item, lambda item=item: self._workload(item, queue_of, done))
+        for item in self._all("JobSet"):
+            self._try(item, lambda item=item: self._jobset(item, done))
         for item in sorted(self._all("Job"), key=_created):
             self._try(item, lambda item=item: self._job(item, done))
         listed = [f"{what}: no counterpart, left out ({count})" for what, count in sorted(self._without.items())]
@@ -190,7 +192,21 @@ class _Reader:
             template = self._on_flavors(part["template"], set(flavors.get(part["name"], {}).values()))
             mine = [pod for pod in pods if _part(pod, spec["podSets"]) == part["name"]]
             stages.append((part["name"], int(part.get("count", 1)), True, template, mine))
-        self._dagjob(meta, owner[2], queue, stages, pods)
+        self._dagjob(meta, owner[2], queue, stages)
+
+    def _jobset(self, item: Object, done: set[tuple[str, str, str]]) -> None:
+        """Count what neither the Workload of a JobSet nor the Jobs of the set tell."""
+        spec, status = item.get("spec") or {}, item.get("status") or {}
+        if status.get("terminalState") or any(
+            each.get("type") in ("Completed", "Failed") and each.get("status") == "True"
+            for each in status.get("conditions") or ()
+        ):
+            return
+        if _key(item) not in done:
+            self._without["JobSets without a Workload (each of their Jobs stands alone)"] += 1
+        ordered = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
+        if ordered or any(part.get("dependsOn") for part in spec.get("replicatedJobs") or ()):
+            self._without["the order in which a JobSet starts its Jobs"] += 1
 
     def _job(self, item: Object, done: set[tuple[str, str, str]]) -> None:
         """A Job that neither joins our queues nor has a Workload: a DagJob of one stage."""
@@ -210,7 +226,7 @@ class _Reader:
         if int(spec.get("parallelism") or 1) < tasks:
             self._without["parallelism of Jobs below their completions"] += 1
         pods = self._pods_of(key)
-        self._dagjob(meta, meta["name"], DEFAULT_QUEUE, [("main", tasks, False, template, pods)], pods)
+        self._dagjob(meta, meta["name"], DEFAULT_QUEUE, [("main", tasks, False, template, pods)])
 
     def _pods_of(self, owner: tuple[str, str, str]) -> list[Object]:
         found = self._owned.get(owner, [])
@@ -223,7 +239,6 @@ class _Reader:
         name: str,
         queue: str,
         parts: Iterable[tuple[str, int, bool, Object, Sequence[Object]]],
-        pods: Sequence[Object],
     ) -> None:
         space, created = meta["namespace"], to_ms(meta.get("creationTimestamp"))
         age = 0.0 if created is None else max(0, self._now_ms - created) / 1000
@@ -235,7 +250,7 @@ class _Reader:
                 if pod.get(key):
                     wanted = ("name", "resources", "restartPolicy")
                     told[key] = [{each: c[each] for each in wanted if c.get(each)} for c in pod[key]]
-            annotations = self._annotations(space, name, part, template, pods)
+            annotations = self._annotations(space, name, part, template, mine)
             stages.append(
                 {"name": part, "tasks": count, "template": {"metadata": {"annotations": annotations}, "spec": told}}
                 | ({"gang": True} if gang and count > 1 else {})
@@ -267,10 +282,10 @@ class _Reader:
         said = ((template.get("metadata") or {}).get("annotations") or {}).get(RUN_SECONDS)
         if said is not None:
             return {RUN_SECONDS: str(said)}
-        # The pods of a JobSet belong to Jobs of its own, whose names begin with the JobSet's.
-        owners = dict.fromkeys([name, *(str(controller(pod).get("name", name)) for pod in pods)])
-        for owner in owners:
-            if (known := self._times.of(space, owner)) is not None:
+        # Pods of a JobSet are known by the set and the part, all others by their controllers.
+        owners = dict.fromkeys([(name, part), (name, ""), *((controller(pod).get("name", name), "") for pod in pods)])
+        for owner, of in owners:
+            if (known := self._times.of(space, owner, of)) is not None:
                 self._notes.append(f"{space}/{name} stage {part}: run time {known[0]} s from {known[1]}")
                 return {RUN_SECONDS: known[0]}
         self._notes.append(

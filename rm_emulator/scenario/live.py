@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 import yaml
@@ -21,7 +21,7 @@ from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario import kueue
 from rm_emulator.scenario.document import read_documents
 from rm_emulator.scenario.objects import LIVE, MEMORY, NOTES
-from rm_emulator.scenario.observed import RunTimes, age_s, controller
+from rm_emulator.scenario.observed import PastRuns, RunTimes, age_s, controller
 from rm_emulator.scenario.schema import API_VERSION
 from schedulers.core.resources import Resources
 from schedulers.objects.dagjob import DagJob, core_job
@@ -82,15 +82,24 @@ class LiveCluster(NamedTuple):
     context: str | None = None
     kubectl: str = "kubectl"
 
-    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """What kubectl answers. Raises InvalidInput when there is no kubectl, or no answer in time."""
+    def ask(self, *words: str, into: BinaryIO | None = None) -> subprocess.CompletedProcess[str]:
+        """What kubectl answers. Raises InvalidInput when there is no kubectl, or no answer in time.
+
+        into: takes the bytes of standard output, which is kept as text otherwise.
+        """
         if shutil.which(self.kubectl) is None:
             raise InvalidInput(f"no program '{self.kubectl}': install kubectl, or name it by --kubectl")
         context = ["--context", self.context] if self.context else []
         command = [self.kubectl, "--kubeconfig", str(self.kubeconfig), *context, *words]
         try:
             return subprocess.run(  # noqa: S603
-                command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+                command,
+                stdout=subprocess.PIPE if into is None else into,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                timeout=_TIMEOUT_S,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise InvalidInput(f"kubectl {words[0]} {words[1]}: no answer within {_TIMEOUT_S} s") from None
@@ -178,12 +187,13 @@ def of(
     others: objects of further kinds. now_ms: the time of the snapshot, ms since the epoch.
     """
     others = others or {}
-    reader = _Reader(RunTimes(pods), now_ms)
+    history = list[str]()
+    reader = _Reader(RunTimes(pods), now_ms, PastRuns(others.get("ConfigMap", ()), history))
     made = kueue.read(others, pods, reader.times, now_ms)
     found: list[dict[str, Any]] = _scenario(others.get("ConfigMap", ()), made.notes)
     rest = [pod for pod in pods if id(pod) not in made.pods]
     dagjobs = sorted(dagjobs, key=lambda item: str((item.get("metadata") or {}).get("creationTimestamp")))
-    notes = made.notes
+    notes = made.notes + history
     reads = ((nodes, reader.node), (queues, reader.queue), (dagjobs, reader.dagjob), (rest, reader.pod))
     for items, read in (*reads, (made.objects, lambda item, _: item)):
         for item in items:
@@ -197,6 +207,8 @@ def of(
             notes += told
             if known is not None:
                 found.append(known)
+    if told_by := len(reader.past.used):
+        notes.append(f"the brain's history tells the run times of {told_by} job{'s' if told_by > 1 else ''}")
     return Snapshot(found + _memory(others.get("ConfigMap", ())), notes)
 
 
@@ -275,8 +287,8 @@ def _meta(item: Mapping[str, Any], *, dated: bool = True) -> dict[str, Any]:
 class _Reader:
     """Reads nodes, queues, DagJobs and pods; the file has each of them under its own kind."""
 
-    def __init__(self, times: RunTimes, now_ms: int) -> None:
-        self.times, self._now_ms = times, now_ms
+    def __init__(self, times: RunTimes, now_ms: int, past: PastRuns) -> None:
+        self.times, self.past, self._now_ms = times, past, now_ms
 
     @staticmethod
     def node(item: Mapping[str, Any], _notes: list[str]) -> dict[str, Any]:
@@ -301,17 +313,22 @@ class _Reader:
         return {"apiVersion": item["apiVersion"], "kind": "Queue", "metadata": _meta(item, dated=False), "spec": spec}
 
     def dagjob(self, item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
-        """A job with its progress so far, None for a job that is over; run times from its pods, else from hints."""
+        """A job with its progress so far, None for a job that is over.
+
+        Run times come from pods, else from the brain's history, else from hints.
+        """
         if item.get("status", {}).get("phase") in _ENDED:
             return None
-        stages = item["spec"]["stages"]
-        for stage in stages:
+        stages, core = item["spec"]["stages"], core_job(msgspec.convert(item, DagJob, strict=False), _RESOURCES)
+        for number, stage in enumerate(stages):
             meta = stage["template"].setdefault("metadata", {})
             if RUN_SECONDS in (meta.get("annotations") or {}):
                 continue
             where = f"{item['metadata']['namespace']}/{item['metadata']['name']} stage {stage['name']}"
             job = item["metadata"]
             known = self.times.of(job["namespace"], job["name"], stage["name"])
+            if known is None and (known := self.past.of(core.user, core.name, len(stages), number)) is not None:
+                self.past.used.add(f"{job['namespace']}/{job['name']}")
             hint = (stage.get("hints") or {}).get("durationSeconds")
             if known is not None:
                 meta["annotations"] = {**(meta.get("annotations") or {}), RUN_SECONDS: known[0]}

@@ -1,4 +1,4 @@
-"""Times that pods tell: for how long running pods have run, and how long ended pods ran."""
+"""Times that a cluster tells: of running pods so far, of ended pods, and of ended jobs in the history of the brain."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+
+from schedulers.core.model import PastJob
+from schedulers.objects.memory import HISTORY, Damaged, read_index, unpack
 from schedulers.objects.meta import to_ms
 from schedulers.objects.names import DAGJOB_LABEL, STAGE_LABEL
 
@@ -16,6 +20,8 @@ _RUN: Final = re.compile(r"-(\d+|[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9a-f]{8,10}
 _FEWEST: Final = 3
 #: A smaller coefficient of variation is noise of clocks of whole seconds.
 _LEAST_COV: Final = 0.05
+#: Labels of a pod of a JobSet: the set, and the part of the set (a pod set of Kueue).
+JOBSET_LABELS: Final = ("jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name")
 Key = tuple[str, str, str]
 
 
@@ -78,8 +84,10 @@ class RunTimes:
         meta = pod["metadata"]
         labels, space = meta.get("labels") or {}, meta.get("namespace", "")
         owner = labels.get(DAGJOB_LABEL) or controller(pod).get("name") or meta["name"]
-        part = labels.get(STAGE_LABEL, "")
-        for key in {(space, owner, part), (space, stem(owner), part)}:
+        owners = {(owner, labels.get(STAGE_LABEL, ""))}
+        if all(labels.get(each) for each in JOBSET_LABELS):
+            owners.add((labels[JOBSET_LABELS[0]], labels[JOBSET_LABELS[1]]))
+        for key in {(space, each, part) for name, part in owners for each in (name, stem(name))}:
             self._known.setdefault(key, []).append(seconds)
 
     def of(self, namespace: str, owner: str, part: str = "") -> tuple[str, str] | None:
@@ -90,6 +98,38 @@ class RunTimes:
                 pods = f"{len(known)} ended pod{'s' if len(known) > 1 else ''} {source}"
                 return _written(known), pods
         return None
+
+
+class PastRuns:
+    """Run times of ended jobs by user, name and number of stages, from the history that the brain stored."""
+
+    def __init__(self, config_maps: Iterable[Mapping[str, Any]], notes: list[str]) -> None:
+        self._known: dict[tuple[str, str, int], list[PastJob]] = {}
+        self.used: set[str] = set()
+        """Jobs whose run times the history told, as `namespace/name`."""
+        maps = {str((item.get("metadata") or {}).get("name")): item for item in config_maps}
+        if HISTORY not in maps:
+            return
+        try:
+            stored = msgspec.msgpack.decode(unpack(read_index(maps[HISTORY]), maps), type=tuple[PastJob, ...])
+        except (Damaged, msgspec.DecodeError) as error:
+            notes.append(f"the brain's history is not whole and is left out: {error}")
+            return
+        for job in stored:
+            if job.name:
+                self._known.setdefault((job.user, job.name, len(job.stages)), []).append(job)
+
+    def of(self, user: str, name: str, stages: int, stage: int) -> tuple[str, str] | None:
+        """The run time of a stage's tasks as the annotation holds one, and words for its source; None if unknown.
+
+        stages: number of stages of the job; runs with other stages tell nothing. The spread is that of the jobs' means.
+        """
+        runs = self._known.get((user, name, stages), ())
+        means = [ms / 1000 for tasks, ms in (job.stages[stage] for job in runs) if tasks and ms > 0]
+        if not means:
+            return None
+        of = f"'{name}' of user '{user}'" if user else f"'{name}'"
+        return _written(means), f"{len(means)} run{'s' if len(means) > 1 else ''} of {of} in the brain's history"
 
 
 def _written(known: Iterable[float]) -> str:

@@ -35,6 +35,12 @@ GOOD: Final[Mapping[str, Mapping[str, list[str]]]] = {
     "convert": {"format_": ["csv"], "source": ["trace.csv"], "output": ["new"]},
     "fidelity": {"folders": ["sls"], "seeds": ["--seeds", "1"]},
     "snapshot": {"kubeconfig": ["--kubeconfig", "config"], "kubectl": ["--kubectl", "./kubectl"]},
+    "record": {
+        "out": ["--out", "rec.jsonl"],
+        "kubeconfig": ["--kubeconfig", "config"],
+        "kubectl": ["--kubectl", "./kubectl"],
+        "duration": ["--for", "0s"],
+    },
     "simulate": {"source": ["--from", "run@1s"], "draws": ["--draws", "2"]},
     "explain": {"target": ["run"], "job": ["a"]},
     "replay": {"target": ["run"]},

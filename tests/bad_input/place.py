@@ -10,6 +10,7 @@ import pytest
 
 from rm_emulator.cli import main
 from rm_emulator.hadoop.settings import CAPACITY
+from schedulers.objects.names import BRAIN_LEASE
 from tests.bad_input.test_bad_input import GOOD
 from tests.fidelity.test_runs import result
 from tests.forecasts.memories import of_one_node
@@ -29,6 +30,7 @@ class Mine(Ordered):
         return job.id
 '''
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "memory": "4Gi"}}}
+LEASE = {"metadata": {"name": BRAIN_LEASE}, "spec": {"holderIdentity": "brain_1"}}
 #: Answers like kubectl, for a cluster of one node with the one context `prod`.
 KUBECTL = f"""\
 #!/bin/sh
@@ -39,6 +41,10 @@ case "$*" in
 esac
 case "$*" in
 *"get configmaps --namespace "*) cat memory.json ;;
+*"get leases "*) echo '{json.dumps({"items": [LEASE]})}' ;;
+*" -- ls "*) echo events-1.jsonl ;;
+*" -- tail -c +1 "*) printf '{{"note":"Header"}}\n{{"event":"Tick","at":1}}\n{{"event":"Tick","at":2}}\n' ;;
+*" -- tail "*) ;;
 *"get nodes "*) echo '{json.dumps({"items": [NODE]})}' ;;
 *) echo '{{"items": []}}' ;;
 esac

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import random
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,6 +29,7 @@ from rm_emulator.scenario.load import load
 from tests.examples import examples
 from tests.same.scenarios import SCENARIOS
 
+ROOT = Path(__file__).parents[2]
 #: Moments of each policy of each scenario, by night.
 MOMENTS = 4
 
@@ -157,6 +163,16 @@ def test_a_play_leaves_the_paused_run_as_it_was() -> None:
     assert simulation.calendar.now == 20_000
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_plays_leave_frozen_only_if_something_was(before: bool) -> None:
+    gc.freeze() if before else gc.unfreeze()
+    try:
+        list(plays(paused(), [lambda: Play(None)]))
+        assert (gc.get_freeze_count() > 0) is before
+    finally:
+        gc.freeze()  # as all tests find it
+
+
 def test_a_play_ends_with_the_last_watched_job() -> None:
     simulation = paused()
     job = next(iter(simulation.jobs))
@@ -170,5 +186,24 @@ def test_an_error_in_a_play_is_told_with_its_message() -> None:
     def broken() -> Play:
         raise ValueError("the policy failed at job-7")
 
-    with pytest.raises(PlayFailed, match="ValueError: the policy failed at job-7"):
-        list(plays(paused(), [broken]))
+    with pytest.raises(PlayFailed, match="play 2 of 2: ValueError: the policy failed at job-7"):
+        list(plays(paused(), [lambda: Play(None), broken]))
+
+
+def test_plays_end_with_the_process_that_asked_though_that_is_killed() -> None:
+    asks = "import time; from tests.forecasts.test_branch import *; list(plays(paused(), [lambda: time.sleep(99)]))"
+    asking = subprocess.Popen([sys.executable, "-c", asks], cwd=ROOT)
+    children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
+    until(children.read_text)
+    (play,) = children.read_text().split()
+    asking.kill()
+    asking.wait()
+    until(lambda: not Path(f"/proc/{play}").exists())
+
+
+def until(holds: Callable[[], object]) -> None:
+    for _ in range(300):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never held")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from rm_emulator.forecasts.answers import Answer, Delay, Expected, JobAnswer, NewJob
 from rm_emulator.forecasts.api import Forecast
-from rm_emulator.forecasts.picture import ROWS
+from rm_emulator.forecasts.picture import ROWS, page
 
 
 def live(name: str, *ends: int | None, known: bool = True) -> JobAnswer:
@@ -66,3 +67,22 @@ def test_delays_have_the_most_delayed_first_and_their_range() -> None:
 def test_an_unknown_picture_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no picture 'x' \(there are: ends, delays\)"):
         forecast().plot(cast(Any, "x"))
+
+
+def test_by_the_clock_of_a_cluster_times_count_from_now() -> None:
+    now = 1_767_225_600_000
+    answer = msgspec.structs.replace(
+        forecast(live("a", now + 60_000, now + 90_000, None)).answer, at_ms=now, wall_clock=True
+    )
+    figure = Forecast(answer).plot()
+    assert figure.layout.xaxis.title.text == "time from now (s)"
+    assert figure.data[1].base[0] == 0
+    assert figure.data[3].x == (90,)
+
+
+def test_a_page_has_the_pictures_and_all_that_draws_them() -> None:
+    written = page(forecast(live("a", 20_000, 25_000, 26_000), asked=(NEW,)).answer)
+    assert written.count("Plotly.newPlot(") == 2
+    assert "plotly.js v" in written
+    assert 'src="http' not in written
+    assert page(forecast(live("a", 20_000, 25_000, 26_000)).answer).count("Plotly.newPlot(") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ import yaml
 
 from rm_emulator.engine.containers import Master
 from rm_emulator.engine.execution import Execution, ListedTimes, StageTimes
+from rm_emulator.forecasts.answers import Compared, Percent
+from rm_emulator.forecasts.arrivals import arrived, guessed
 from rm_emulator.forecasts.asked import Question, ask_present
 from rm_emulator.forecasts.brains import shown
-from rm_emulator.forecasts.plays import Play, play
+from rm_emulator.forecasts.changes import AskedChange, Takeover, read_change, taken_over
+from rm_emulator.forecasts.moment import Paused as Memory
+from rm_emulator.forecasts.plays import Courses, Play, play
 from rm_emulator.forecasts.present import Present, paused_present, present_of
 from rm_emulator.issues import InvalidInput
 from rm_emulator.workload.model import PerTask, WorkloadJob
@@ -24,7 +29,7 @@ from schedulers.core.events import ContainerStarted, JobCancelled, JobSubmitted,
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, PastJob, Service, Stage
 from schedulers.core.scheduler import Scheduler
-from schedulers.objects.memory import HISTORY, SNAPSHOT, BrainSnapshot
+from schedulers.objects.memory import HISTORY, PAST_JOBS, SNAPSHOT, BrainSnapshot
 from tests.cli.conftest import Command, command
 from tests.examples import examples
 from tests.forecasts.memories import config_maps
@@ -127,8 +132,8 @@ def test_the_present_is_read_back_from_its_config_maps(known: Present, stored: l
     assert present_of(stored[::-1], read_ms=40_000) == known
 
 
-def test_services_run_on_and_tasks_of_a_withdrawn_job_end_at_once() -> None:
-    """Of three jobs on a node for two tasks: a service, a withdrawn job, and a job that waits for its room."""
+def of_services() -> Scheduler:
+    """Three jobs on a node for two tasks: a service, a withdrawn job, and a job that waits for its room."""
     scheduler = Scheduler(SchedulerConfig(resources=("cpu",), policy={"kind": "fifo"}, offers="cycle"))
     scheduler.handle(NodeAdded(0, Node(id="n1", capacity=(2000,))))
     stages = (Stage(name="only", tasks=1, demand=(1000,)),)
@@ -139,13 +144,190 @@ def test_services_run_on_and_tasks_of_a_withdrawn_job_end_at_once() -> None:
         assert isinstance(place, Place)
         scheduler.handle(ContainerStarted(11, place.container))
     scheduler.handle(JobCancelled(50, "a/1"))
-    history = tuple(PastJob(name="", submitted=0, finished=n + 1, stages=((1, 5000.0),)) for n in range(3))
-    answer = ask_present(Present(scheduler.snapshot(), history, 100), Question(at_ms=0, draws=2))
+    return scheduler
+
+
+#: Three jobs of one task of 5 s.
+OF_5_S = tuple(PastJob(name="", submitted=0, finished=n + 1, stages=((1, 5000.0),), demand=(1000,)) for n in range(3))
+
+
+def test_services_run_on_and_tasks_of_a_withdrawn_job_end_at_once() -> None:
+    answer = ask_present(Present(of_services().snapshot(), OF_5_S, 100), Question(at_ms=0, draws=2))
     assert [job.job for job in answer.jobs] == ["a/2"]
     start = answer.jobs[0].start
     assert start is not None
     assert start.p90_ms is not None
     assert start.p90_ms < 1000
+
+
+def test_beside_a_service_a_new_job_ends_though_the_last_live_job_ended_before(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(DAGJOB % ("default", ""))
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy={"kind": "fifo"}, offers="cycle"))
+    scheduler.handle(NodeAdded(0, Node(id="n1", capacity=(4000, 2**20))))
+    stages = (Stage(name="only", tasks=1, demand=(1000, 0)),)
+    for name, service in (("s", Service()), ("b", None)):
+        scheduler.handle(JobSubmitted(1, Job(id=f"a/{name}", stages=stages, service=service), "all"))
+    past = tuple(msgspec.structs.replace(job, demand=(1000, 0)) for job in OF_5_S)
+    (new,) = ask_present(
+        Present(scheduler.snapshot(), past, 100), Question(at_ms=0, file=file, draws=2, tries=False)
+    ).asked
+    assert new.finish.p90_ms is not None
+
+
+# -- changes ------------------------------------------------------------------------------------
+
+
+def changed(known: Present, **change: Any) -> Compared:
+    found = ask_present(known, Question(at_ms=0, draws=2, change=AskedChange(**change))).compared
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("label", ["fifo", "fair", "by_slearn"])
+def test_a_brain_that_takes_its_cluster_over_with_its_memory_changes_nothing(label: str) -> None:
+    known, courses = present(Runs("kubernetes", label).paused(40_000), 40_000), list[Courses]()
+    for by in (None, Takeover(None)):
+        run, truth = paused_present(known), Known(Runs("kubernetes", label).paused(40_000).simulation.jobs)
+        over = None if by is None else partial(taken_over, run=run, by=by)
+        courses.append(play(run.simulation, Play(truth, nodes_of=tuple(run.simulation.jobs), takeover=over)))
+    assert courses[0] == courses[1]
+
+
+def test_a_drained_node_of_a_cluster_takes_nothing_new_and_a_service_there_stays() -> None:
+    found = changed(Present(of_services().snapshot(), OF_5_S, 100), drain=("n1",))
+    assert found.never == ("a/2",)
+    assert found.is_worse(1e9)
+    assert changed(Present(of_services().snapshot(), OF_5_S, 100), policy="fair", drain=("n1",)).never == ("a/2",)
+    more = changed(Present(of_services().snapshot(), OF_5_S, 100), policy="fair", add=("1xn1",))
+    assert (more.change, more.never, more.is_worse(0)) == ("under fair, with 1 more like n1", (), False)
+    more = changed(Present(of_services().snapshot(), OF_5_S, 100), add=("1xn1",))
+    assert (more.change, more.never, more.is_worse(0)) == ("with 1 more like n1", (), False)
+
+
+def test_a_policy_that_takes_a_cluster_over_places_as_the_brain_does_unless_told_otherwise(known: Present) -> None:
+    run = paused_present(known)
+    kept = read_change(run, AskedChange("fair")).with_.scheduler
+    told = read_change(run, AskedChange({"kind": "fair", "placement": {"kind": "worst_fit"}})).with_.scheduler
+    assert kept is not None
+    assert told is not None
+    usual = run.scheduler.config
+    assert (kept.policy["kind"], kept.placement) == ("fair", usual.placement)
+    assert told.placement["kind"] == "worst_fit"
+    assert msgspec.structs.replace(kept, policy=usual.policy, predictor=usual.predictor) == usual
+
+
+def test_the_same_policy_begun_anew_changes_nothing_and_a_note_tells_of_its_memory(known: Present) -> None:
+    answer = ask_present(known, Question(at_ms=0, draws=2, change=AskedChange("fifo")))
+    assert answer.compared is not None
+    assert answer.compared.longer_pct == Percent(0, 0, 0)
+    assert "memory begins anew" in " ".join(answer.notes)
+
+
+def waiting(policy: str, *jobs: Job, cpu: int = 1000) -> Scheduler:
+    """Jobs that wait for a node."""
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu",), policy={"kind": policy}, offers="cycle"))
+    scheduler.handle(
+        NodeAdded(0, Node(id="n1", capacity=(cpu,), labels={"kubernetes.io/hostname": "n1", "disk": "ssd"}))
+    )
+    for job in jobs:
+        scheduler.handle(JobSubmitted(10, job, "all"))
+    return scheduler
+
+
+@pytest.mark.parametrize("policy", [None, "fifo"])
+def test_added_nodes_carry_their_own_names_and_take_what_waits(policy: str | None) -> None:
+    stages = (Stage(name="only", tasks=6, demand=(1000,)),)
+    scheduler = waiting("fifo", Job(id="a/live", stages=stages))
+    run = paused_present(Present(scheduler.snapshot(), OF_5_S, 100))
+    change = read_change(run, AskedChange(policy, (), ("1xn1", "1xn1")))
+    assert [node.labels["kubernetes.io/hostname"] for node in change.with_.added] == ["n1+1", "n1+2"]
+    assert {node.labels["disk"] for node in change.with_.added} == {"ssd"}
+    moment = run.moment()
+    assert moment is not None
+    takeover = partial(taken_over, run=run, by=change.with_)
+    courses = play(run.simulation, Play(moment.draw(0), nodes_of=("a/live",), takeover=takeover))
+    assert {*courses["a/live"].nodes} == {"n1", "n1+1", "n1+2"}
+
+
+def test_a_policy_that_takes_a_cluster_over_hears_of_the_jobs_that_ended() -> None:
+    """By history alone the second job is the shorter."""
+    one, times = (Stage(name="only", tasks=1, demand=(1000,)),), {"long": 1e6, "short": 1e3}
+    scheduler = waiting("fifo", *(Job(id=f"a/{name}", stages=one, name=name, user="u") for name in times))
+    history = tuple(
+        PastJob(name=name, user="u", submitted=0, finished=n, stages=((1, ms),), demand=(1000,))
+        for n in range(9)
+        for name, ms in times.items()
+    )
+    policy = {"kind": "sjf", "predictor": {"kind": "three_sigma"}}
+    found = changed(Present(scheduler.snapshot(), history, 100), policy=policy)
+    assert [delay.job for delay in found.jobs if delay.p50_ms < 0] == ["a/short"]
+
+
+# -- jobs to come -------------------------------------------------------------------------------
+
+
+def remembering(*past: PastJob, read_ms: int = 10_000) -> Memory:
+    scheduler = of_services()
+    scheduler.handle(Tick(read_ms))
+    return paused_present(Present(scheduler.snapshot(), past, read_ms))
+
+
+def past(name: str, submitted: int, stages: tuple[tuple[int, float], ...] = ((2, 5000.0), (1, 1000.0))) -> PastJob:
+    return PastJob(name=name, submitted=submitted, finished=submitted + 100, stages=stages, user="u", demand=(500,))
+
+
+def test_ended_and_live_jobs_of_the_window_arrive_again_as_chains_with_the_jobs_request() -> None:
+    run = remembering(past("old", 100), past("etl", 8000))
+    (etl,) = arrived(run, 5000)
+    assert [(stage.tasks, stage.demand, stage.above) for stage in etl.job.stages] == [
+        (2, (500,), ()),
+        (1, (500,), (0,)),
+    ]
+    assert (etl.submit_ms, etl.job.name, etl.job.user, etl.job.queue) == (8000, "etl", "u", "default")
+    assert [job.job.id for job in arrived(run, 9_950)] == ["old", "etl"]
+    assert "of 2 ended jobs that arrive again, 2 are known by their sizes alone" in guessed(run, 9_950)[0]
+
+
+def test_an_ended_job_without_a_request_in_the_clusters_resources_does_not_arrive_again() -> None:
+    of_before = msgspec.structs.replace(past("gpu", 8000), demand=(500, 1))
+    run = remembering(past("etl", 7000), of_before)
+    assert [job.job.id for job in arrived(run, 5000)] == ["etl"]
+    assert guessed(run, 5000)[-1] == "1 ended jobs do not arrive again: nobody knows what their tasks asked for"
+
+
+def test_a_recurring_job_with_a_live_run_arrives_again_as_that_run() -> None:
+    scheduler = of_services()
+    stages = (Stage(name="a", tasks=2, demand=(300,)), Stage(name="b", tasks=1, demand=(500,)))
+    live = Job(id="a/etl-2", stages=stages, name="etl", user="u")
+    scheduler.handle(JobSubmitted(60, live, "all"))
+    scheduler.handle(Tick(10_000))
+    run = paused_present(Present(scheduler.snapshot(), (past("etl", 8000),), 10_000))
+    (etl,) = arrived(run, 5000)
+    assert etl.job == live
+    assert etl.submit_ms == 8000
+    assert guessed(run, 5000) == ()
+
+
+def test_a_full_memory_knows_all_jobs_from_the_end_of_its_oldest_on() -> None:
+    full = tuple(past("", at) for at in range(1000, 1000 + PAST_JOBS))
+    with pytest.raises(InvalidInput, match=r"8901ms is longer than what the brain remembers \(8900ms\)"):
+        arrived(remembering(*full), 8_901)
+    assert len(arrived(remembering(*full), 8_900)) == PAST_JOBS - 101
+
+
+def test_jobs_that_go_on_to_arrive_share_the_node_with_those_that_wait() -> None:
+    stages = (Stage(name="only", tasks=20, demand=(1000,)),)
+    scheduler = waiting("fair", Job(id="a/live", stages=stages, name="live", user="u"), cpu=2000)
+    scheduler.handle(Tick(61_000))
+    known = Present(
+        scheduler.snapshot(), tuple(past("etl", at, ((1, 5000.0),)) for at in range(1000, 61_000, 2000)), 61_000
+    )
+    alone, shared = (
+        ask_present(known, Question(at_ms=0, draws=4, arrivals_ms=ms)).jobs[0].finish.p50_ms for ms in (0, 60_000)
+    )
+    assert alone is not None
+    assert shared is None or shared > alone
 
 
 def test_a_chunk_that_is_missing_or_changed_is_told(stored: list[dict[str, Any]]) -> None:
@@ -219,7 +401,9 @@ def test_a_file_of_a_brains_memory_answers_as_its_cluster(
     listed = tmp_path / "list.json"
     listed.write_text(json.dumps({"kind": "List", "items": stored}))
     kubectl = str(program(tmp_path, f"cat {listed}"))
-    live = json.loads(command("simulate", "--kubeconfig", "k", "--kubectl", kubectl, *asked).out)
+    drawn = tmp_path / "drawn.html"
+    live = json.loads(command("simulate", "--kubeconfig", "k", "--kubectl", kubectl, *asked, "--plot", str(drawn)).out)
+    assert "time from now" in drawn.read_text()
     assert live["at_ms"] > answer["at_ms"]  # time goes on after the memory was stored
     assert not live["jobs"]
     assert f"{len(answer['jobs'])} more jobs" in live["notes"][0]
@@ -232,9 +416,16 @@ def test_a_file_of_a_brains_memory_answers_as_its_cluster(
         (["--label", "fifo"], "--label fifo makes sense for a run"),
         (["--seed", "1"], "--seed 1 makes sense for a run"),
         (["--earlier", "2"], "--earlier 2 makes sense for a run"),
-        (["--drain", "small1"], "--policy, --drain and --add change runs of the emulator"),
-        (["--arrivals", "1h"], "--arrivals needs a run"),
+        (["--drain", "small"], "no node of the cluster is called 'small' (nodes: small1, small2"),
+        (["--add", "2xbig"], "no node of the cluster is called 'big' (nodes: small1 (3 alike), "),
+        (["--add", "small1"], "expected NxNODE with N from 1 to 10000 and a node of the cluster (nodes: small1 ("),
+        (["--policy", "fifp"], "--policy fifp kind: unknown policy 'fifp'"),
+        (["--policy", "{kind: sjf, predictor: {kind: oracle}}"], "nobody tells predictor 'oracle' the run times"),
+        (["--drain", "small1", "-f", "job.yaml"], "a new job and a change are two questions"),
+        (["--arrivals", "1h"], "--arrivals: 1h is longer than what the brain remembers (38831ms)"),
+        (["--arrivals", "1ms"], "--arrivals: no job arrived in the last 1ms"),
         (["--kubeconfig", "k"], "expected either --from"),
+        (["--plot", "drawn.png"], "--plot drawn.png: expected a name with the ending .html"),
     ],
 )
 def test_options_of_runs_are_refused(command: Command, file: Path, options: list[str], message: str) -> None:

@@ -359,3 +359,23 @@ def test_a_run_that_facts_cannot_tell_is_refused(tmp_path: Path) -> None:
     rm_emulator.run({**SCENARIO, "spec": spec}, out=tmp_path / "out", jobs=1)
     with pytest.raises(InvalidInput, match="cannot be taken over from a moment on: executors outlive their tasks"):
         rm_emulator.simulate(tmp_path / "out", "1h", policy="fair")
+
+
+def test_services_of_a_run_stay_where_another_policy_takes_over_and_every_batch_job_ends(tmp_path: Path) -> None:
+    nodes = [{"count": 2, "capacity": {"cpu": 2, "memory": "4Gi"}}]
+    one = {"tasks": 1, "demand": {"cpu": 1, "memory": "1Gi"}}
+    jobs = [{"name": "web", "submit": 0, "service": {}, "stages": [{"name": "s", **one}]}]
+    jobs += [
+        {"name": f"b{n}", "submit": f"{n}s", "stages": [{"name": "s", **one, "duration": "30s"}]} for n in range(9)
+    ]
+    workload = {"kind": "jobs", "jobs": jobs}
+    cluster = {"nodes": nodes, "profile": "kubernetes"}
+    spec = {**SCENARIO["spec"], "cluster": cluster, "policies": [{"kind": "fifo"}], "queues": [], "workload": workload}
+    rm_emulator.run({**SCENARIO, "spec": spec}, out=tmp_path / "out", jobs=1)
+    found = rm_emulator.simulate(tmp_path / "out", "40s", draws=2, earlier=0, policy="fair", add="1xn1")
+    compared_ = found.answer.compared
+    assert compared_ is not None
+    assert compared_.never == ()
+    assert compared_.longer_pct.p50 is not None
+    assert compared_.longer_pct.p50 < 0
+    assert "web" not in found.jobs["job"].to_list()

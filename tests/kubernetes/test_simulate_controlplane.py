@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,31 @@ def simulate(cluster: Devcluster, *words: str) -> dict[str, Any]:
     return answer
 
 
+def test_a_recording_of_the_brains_log_replays_to_the_same_decisions(installed: Installed, tmp_path: Path) -> None:
+    """Nobody runs containers here: kubectl's part of `exec` is played by the folder of the brain."""
+    cluster = installed.cluster
+    space = cluster.namespace()
+    submit(cluster, nightly(space, 6))
+    wait(lambda: phase(cluster, space, "nightly-6") == "Running")
+    kubectl, log = tmp_path / "kubectl", installed.logs[-1].parent
+    kubectl.write_text(
+        f"""#!/bin/sh
+case "$*" in *" exec "*) ;; *) exec {cluster.programs["kubectl"]} "$@" ;; esac
+while [ "$1" != -- ]; do shift; done; shift
+eval "$(echo "$@" | sed 's#/var/lib/rm-emulator/log#{log}#')"
+"""
+    )
+    kubectl.chmod(0o755)
+    out = tmp_path / "rec.jsonl"
+    recorded = ["record", "--kubeconfig", str(cluster.kubeconfig), "--kubectl", str(kubectl), "--for", "1s"]
+    for words in ([*recorded, "--out", str(out)], ["replay", str(out)], ["replay", str(out), "--policy", "gs"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "rm_emulator", *words], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    cluster.kubectl("delete", "dagjobs", "--all", "-n", space)
+
+
 def nightly(space: str, number: int, *, tasks: int = 3, seconds: int = 8) -> dict[str, Any]:
     """A run of a recurring job."""
     job = dagjob(f"nightly-{number}", space, [stage("map", tasks, seconds, cpu="1")])
@@ -84,6 +110,11 @@ def test_a_running_job_ends_when_the_runs_before_it_let_expect(
     (new,) = simulate(cluster, "-f", str(file), "--no-tries")["asked"]
     assert new["known"]
     assert 4_000 < new["finish"]["p50_ms"] - new["start"]["p50_ms"] < 40_000
+    node = cluster.kubectl("get", "nodes", "-o", "name").split()[0].removeprefix("node/")
+    # Back to the submission of the running job, and not to that of the jobs that ran 8 s before.
+    window = f"{round(time.time() - job['submitted_ms'] / 1000) + 7}s"
+    changed = simulate(cluster, "--policy", "fair", "--add", f"2x{node}", "--arrivals", window, "--tolerance", "1e6")
+    assert changed["compared"]["change"] == f"under fair, with 2 more like {node}"
     cluster.kubectl("delete", "dagjobs", "--all", "-n", space)
 
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.testing import MemoryRecording, job, node
+from rm_emulator.testing import stage as made_stage
+from rm_emulator.workload.model import PerTask, Workload, WorkloadJob
+from schedulers.core.log import SchedulerConfig
 from schedulers.core.rehearsal import Act, Indicator, Script
+from schedulers.core.scheduler import Scheduler
 from schedulers.planning.jockey.allocation import Utility, stepped, wanted
 from schedulers.planning.jockey.progress import INDICATORS, meter
 from schedulers.planning.jockey.rehearsal import amdahl, play, rehearse
@@ -75,6 +83,20 @@ def test_a_play_keeps_to_the_dag_and_to_its_containers(made: tuple[Act, ...], sl
         busy += change
         most = max(most, busy)
     assert most <= slots
+
+
+@given(acts(), st.integers(1, 5), st.randoms(use_true_random=False))
+def test_a_play_is_the_engines_run_of_a_job_alone(made: tuple[Act, ...], slots: int, random: Random) -> None:
+    """Under `fifo` with profile `events`. Run times differ, so that no two tasks end at once."""
+    distinct = iter(random.sample(range(1, 100_000), sum(act.tasks for act in made)))
+    times = [[next(distinct) * 97 for _ in range(act.tasks)] for act in made]
+    _, ends = play(made, times, slots)
+    whole = job("alone", *(made_stage(act.tasks, parents=act.parents, name=f"s{n}") for n, act in enumerate(made)))
+    source = WorkloadJob(job=whole, submit_ms=0, runtimes=tuple(PerTask(tuple(row)) for row in times))
+    config, kept = EngineConfig(nodes=(node("n", slots),), profile="events"), MemoryRecording()
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy={"kind": "fifo"}, offers="cycle"))
+    Simulation(config, Workload(name="w", jobs=(source,)), scheduler, kept).run()
+    assert [(row.ended_ms, row.stage) for row in kept.tasks] == ends
 
 
 def test_one_container_takes_the_sum_and_enough_take_the_longest_path() -> None:

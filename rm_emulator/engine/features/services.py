@@ -14,7 +14,6 @@ class ServicesFeature(Feature):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._running = 0
-        self._others = sum(1 for source in engine.workload.jobs if source.job.kind == "batch")
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
@@ -45,9 +44,8 @@ class ServicesFeature(Feature):
 
     def job_over(self) -> None:
         """End the run with the last batch job."""
-        self._others -= 1
         # Up to a given time services go on alone; without a time the run would never end.
-        if not self._others and self.engine.until is None:
+        if self.engine.until is None and not self.engine.arrivals.batch_left:
             self.engine.calendar.stop()
 
     def finish(self) -> None:
@@ -59,7 +57,7 @@ class ServicesFeature(Feature):
                 container.master.work_ms += engine.end_ms - container.started_ms
                 container.ended_ms = engine.end_ms
                 engine.record.task(container)
-        if engine.until is None and not self._others:
+        if engine.until is None and not engine.arrivals.batch_left:
             # A list, since the loop removes jobs.
             for name in [name for name, job in engine.jobs.items() if job.is_service]:
                 engine.record.job(containers.job_row(engine.jobs.pop(name), None))

@@ -1,7 +1,8 @@
 """How long a job still takes on so many containers: played forward on estimates, or by Amdahl's law.
 
 Source: Jockey (EuroSys'12), section 4.1 (simulator) and 4.3 (Amdahl). No clock and no state: the same script gives the
-same table everywhere.
+same table everywhere. The play is the emulator's run of a job alone under `fifo` with profile `events`, ms by ms
+(tests/planning/test_rehearsal.py), written out here because the core knows no emulator.
 """
 
 from __future__ import annotations
