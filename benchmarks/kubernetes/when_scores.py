@@ -17,6 +17,7 @@ from rm_emulator.forecasts.moment import Paused
 from rm_emulator.forecasts.present import paused_present, present_of
 from rm_emulator.forecasts.scoring import LEAST_S, Quantiles, certain, drained, pinball, progressed, simulated
 from rm_emulator.issues import InvalidInput
+from schedulers.core import keyed
 from schedulers.objects.dagjob import ExpectedStatus
 from schedulers.objects.meta import to_ms
 
@@ -35,6 +36,12 @@ HEAD: Final = ("came in", "answerer", "answers", "80 % holds, %", "loss, s", "ov
 #: The drain rate counts the jobs that ended in so long before the moment, s.
 _WINDOW_S: Final = 120.0
 _DRAWS: Final = 20
+_BOOTSTRAPS: Final = 2000
+_LEGEND: Final = """\
+status: the answer as written; simulate: the same plays from the brain's memory of the moment; told: these plays with
+the true mean and variation of each stage, retries included; drain_rate, progress: a time and no interval.
+first, later: whether a run of the same name had ended; arrivals, none more: whether further jobs were to arrive.
+"""
 
 
 class Ran(msgspec.Struct, frozen=True, tag="ran"):
@@ -82,7 +89,10 @@ Line = LoadedJob | Ran | Answered | Ended | Whole
 
 
 class Score(NamedTuple):
-    """An answer and the remaining time that came, s. again: whether a run of the same recurring job had ended."""
+    """An answer and the remaining time that came, s.
+
+    again: whether a run of the same recurring job had ended. more: whether further jobs were to arrive.
+    """
 
     answerer: str
     job: str
@@ -90,6 +100,12 @@ class Score(NamedTuple):
     came_s: float
     answer: tuple[float, float, float]
     again: bool
+    more: bool
+
+    @property
+    def held(self) -> bool:
+        """Whether the interval holds what came."""
+        return self.answer[0] <= self.came_s <= self.answer[2]
 
 
 def lines_of(file: Path) -> list[Line]:
@@ -173,6 +189,7 @@ def scored(lines: Sequence[Line], asked: Iterable[tuple[int, str, Mapping[str, Q
         if isinstance(line, Answered):
             moments.setdefault(line.at_ms, {})[line.core] = line
     ends = sorted(line.end_ms for line in over.values())
+    last = max(line.created_ms for line in lines if isinstance(line, Answered | Ended))
     found: list[Score] = []
 
     def add(answered: Answered, answerer: str, answer: Quantiles) -> None:
@@ -185,7 +202,7 @@ def scored(lines: Sequence[Line], asked: Iterable[tuple[int, str, Mapping[str, Q
             each.end_ms <= answered.at_ms for name, each in over.items() if jobs[name].recurring == recurring
         )
         if came >= LEAST_S:
-            found.append(Score(answerer, answered.job, answered.at_ms, came, answer, again))
+            found.append(Score(answerer, answered.job, answered.at_ms, came, answer, again, answered.at_ms < last))
 
     for live in moments.values():
         for each in live.values():
@@ -200,10 +217,11 @@ def scored(lines: Sequence[Line], asked: Iterable[tuple[int, str, Mapping[str, Q
 
 
 def rows(scores: Sequence[Score]) -> Iterator[list[str]]:
-    """Cells of HEAD: all answers, by horizon, and by whether a run of the same recurring job had ended (`later`)."""
+    """Cells of HEAD: all answers; by horizon; by whether a run of the same recurring job had ended; by arrivals."""
     parts = {"all": list(scores)}
     parts |= {name: [s for s in scores if low <= s.came_s < high] for name, (low, high) in HORIZONS.items()}
     parts |= {name: [s for s in scores if s.again == again] for name, again in (("first", False), ("later", True))}
+    parts |= {name: [s for s in scores if s.more == more] for name, more in (("arrivals", True), ("none more", False))}
     for part, inside in parts.items():
         bound = {(score.job, score.at_ms): score for score in inside if score.answerer == "told"}
         for answerer in ANSWERERS:
@@ -214,8 +232,7 @@ def rows(scores: Sequence[Score]) -> Iterator[list[str]]:
 def _cells(own: Sequence[Score], bound: Mapping[tuple[str, int], Score], with_interval: bool) -> Iterator[str]:
     came, answers = _arrays(own)
     yield f"{len(own)}"
-    held = np.mean((answers[:, 0] <= came) & (came <= answers[:, 2]))
-    yield f"{100 * held:.0f}" if with_interval else "-"
+    yield f"{100 * np.mean([each.held for each in own]):.0f}" if with_interval else "-"
     yield f"{pinball(came, answers):.1f}"
     # On the same questions, since not everybody answers all.
     both = [(score, bound[key]) for score in own if (key := (score.job, score.at_ms)) in bound]
@@ -226,6 +243,17 @@ def _cells(own: Sequence[Score], bound: Mapping[tuple[str, int], Score], with_in
 
 def _arrays(scores: Sequence[Score]) -> tuple[Any, Any]:
     return np.array([score.came_s for score in scores]), np.array([score.answer for score in scores])
+
+
+def held_by_bootstrap(scores: Sequence[Score]) -> tuple[float, float]:
+    """95 % interval of the share of intervals that hold, 0..1: jobs are drawn, since answers for a job are alike."""
+    by_job: dict[str, list[bool]] = {}
+    for each in scores:
+        by_job.setdefault(each.job, []).append(each.held)
+    counts = np.array([(sum(held), len(held)) for held in by_job.values()])
+    drawn = counts[keyed.generator(0, "bootstrap").integers(0, len(counts), (_BOOTSTRAPS, len(counts)))].sum(axis=1)
+    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], (0.025, 0.975))
+    return float(low), float(high)
 
 
 def variation(lines: Iterable[Line]) -> float:
@@ -249,10 +277,9 @@ def summary(lines: Sequence[Line]) -> str:
     stays = [(each.end_ms - each.created_ms) / 1000 for each in over]
     return (
         f"{len(over)} of {len(jobs)} jobs ended within {took:.0f} s on {whole.nodes} nodes of {whole.cpus} CPU "
-        f"(median {np.median(stays):.0f} s, longest {max(stays):.0f} s); {len(ran)} tries of tasks, {failed} failed; "
-        f"coefficient of variation of run times {variation(lines):.2f}.\n"
-        f"{len(answered)} times a live job was looked at: {none} times it had no answer yet, {unknown} times nothing "
-        f"was known of it.\n"
+        f"(median {np.median(stays):.0f} s, longest {max(stays):.0f} s).\n"
+        f"{len(ran)} tries of tasks, {failed} failed; coefficient of variation of run times {variation(lines):.2f}.\n"
+        f"{len(answered)} looks at live jobs: {none} had no answer yet, {unknown} were told that nothing is known.\n"
     )
 
 
@@ -263,4 +290,9 @@ def page(lines: Sequence[Line], memories: Path, progress: Callable[[str], None])
     made = [HEAD, *rows(scores)]
     widths = [max(map(len, column)) for column in zip(*made, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in made]
-    return summary(lines) + "\n" + "\n".join(table) + "\n"
+    said = summary(lines)
+    if written := [score for score in scores if score.answerer == "status"]:
+        low, high = held_by_bootstrap(written)
+        jobs_of = len({score.job for score in written})
+        said += f"status holds {100 * low:.0f} to {100 * high:.0f} % by bootstrap over {jobs_of} jobs.\n"
+    return said + "\n" + _LEGEND + "\n" + "\n".join(table) + "\n"

@@ -22,6 +22,7 @@ from benchmarks.kubernetes.when_scores import (
     Ran,
     Score,
     Whole,
+    held_by_bootstrap,
     lines_of,
     rows,
     rules,
@@ -135,11 +136,11 @@ def test_answers_are_held_against_the_ends_that_came() -> None:
     played = [(NOW, "told", {"space/late.12345678": (70.0, 80.0, 85.0), "space/short.12345678": (1.0, 2.0, 3.0)})]
     found = scored(lines, played)
     assert {(each.answerer, each.job) for each in found} == {(a, "late") for a in ("status", "told", "drain_rate")}
-    assert all(each.again and each.came_s == 80 for each in found)
+    assert all(each.again and each.came_s == 80 and not each.more for each in found)
 
 
 def score(answerer: str, name: str, came_s: float, answer: tuple[float, float, float], *, again: bool) -> Score:
-    return Score(answerer, name, NOW, came_s, answer, again)
+    return Score(answerer, name, NOW, came_s, answer, again, more=False)
 
 
 def test_a_table_has_a_part_for_each_horizon_and_for_first_and_later_runs() -> None:
@@ -160,6 +161,23 @@ def test_a_table_has_a_part_for_each_horizon_and_for_first_and_later_runs() -> N
     assert made["later", "status"] == ["1", "0", f"{(6 + 20 + 9) / 3:.1f}", "-", "40"]
     assert ("5 to 20 min", "status") not in made
     assert ("later", "told") not in made
+    assert made["none more", "status"] == made["all", "status"]
+    assert ("arrivals", "status") not in made
+
+
+def test_the_share_that_holds_is_less_certain_the_more_answers_are_for_one_job() -> None:
+    names = [f"job-{number}" for number in range(40)]
+    answers = {name: (40.0, 60.0, 90.0) if number % 5 else (1.0, 2.0, 3.0) for number, name in enumerate(names)}
+    apart = [score("status", name, 50, answers[name], again=False) for name in names]
+    low, high = held_by_bootstrap(apart)
+    assert 0.6 < low < 0.8 < high < 0.95
+    # The same answers, as if they were for four jobs.
+    four = [each._replace(job=f"job-{number % 4}") for number, each in enumerate(sorted(apart, key=lambda s: s.held))]
+    together = [
+        each._replace(job=f"job-{number // 10}") for number, each in enumerate(sorted(apart, key=lambda s: s.held))
+    ]
+    widths = [high - low for low, high in map(held_by_bootstrap, (four, together))]
+    assert widths[0] < widths[1]
 
 
 def test_a_file_of_lines_is_read_back_and_one_of_an_interrupted_run_is_refused(tmp_path: Path) -> None:
