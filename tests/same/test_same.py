@@ -41,7 +41,6 @@ BY_NIGHT: Final = ("demo", "slearn-vs-history")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize(
     "name",
     [
