@@ -78,6 +78,17 @@ def packaged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return Packaged.of(request.config, tmp_path_factory)
 
 
+@pytest.fixture(scope="module")
+def no_report() -> Iterator[None]:
+    """Runs of a file leave an empty report.html: for tests that look at no report, which is half the time of a run.
+
+    Charts are tested where they are made.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rm_emulator.results.report.write", lambda out: (out / "report.html").write_text(""))
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the whole suite, and of tests/same."""
     parser.addoption(

@@ -87,9 +87,7 @@ spec:
 DOCS = Path(__file__).parents[2] / "docs" / "explain.md"
 
 
-@pytest.fixture(autouse=True)
-def _short_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rm_emulator.results.report.write", lambda out: (out / "report.html").write_text(""))
+pytestmark = pytest.mark.usefixtures("no_report")
 
 
 @pytest.fixture

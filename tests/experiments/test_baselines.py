@@ -52,9 +52,7 @@ def shared(tmp_path: Path) -> Make:
     return lambda *changes: load(path, overrides=changes)
 
 
-@pytest.fixture(autouse=True)
-def _short_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rm_emulator.results.report.write", lambda out: (out / "report.html").write_text(""))
+pytestmark = pytest.mark.usefixtures("no_report")
 
 
 def finished(out: Path, *place: str) -> dict[str, float]:

@@ -31,6 +31,8 @@ from rm_emulator.experiments import dask_calls, dask_engine
 from rm_emulator.experiments.dask_worker import digest_of
 from tests.pages import ROOT, blocks
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 Tiny = Callable[..., Loaded]
 POLICY = textwrap.dedent(
     """
@@ -48,11 +50,6 @@ POLICY = textwrap.dedent(
             yield from super().schedule(view, offer)
     """
 )
-
-
-@pytest.fixture(autouse=True)
-def _short_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rm_emulator.results.report.write", lambda out: (out / "report.html").write_text(""))
 
 
 #: A worker takes seconds to start again.

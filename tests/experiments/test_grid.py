@@ -57,10 +57,7 @@ DYING = BROKEN.replace('"broken"', '"dying"').replace(
 )
 
 
-@pytest.fixture(autouse=True)
-def _short_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Charts are tested where they are made; here the page would take most of the time."""
-    monkeypatch.setattr("rm_emulator.results.report.write", lambda out: (out / "report.html").write_text(""))
+pytestmark = pytest.mark.usefixtures("no_report")
 
 
 def without_machine_figures(summary: Summary) -> str:

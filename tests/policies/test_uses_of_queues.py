@@ -47,7 +47,7 @@ def finish(folder: Path, setting: str) -> dict[str, list[int]]:
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
+def usual(no_report: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
     return finish(tmp_path_factory.mktemp("usual"), "weight: 1")
 
 

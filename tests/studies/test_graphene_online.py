@@ -21,9 +21,7 @@ PLANS = offline.Measured(
 )
 
 
-@pytest.fixture(autouse=True)
-def _no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rm_emulator.results.report.write", lambda out: (out / "report.html").write_text(""))
+pytestmark = pytest.mark.usefixtures("no_report")
 
 
 @pytest.fixture
