@@ -36,6 +36,7 @@ NOT_HERE = {
     "docker build": "takes an image from a registry",
     "helm ": "another way to the same: test_chart_controlplane.py",
     "kubectl -n rm-system exec": "the devcluster runs our Deployments as processes: there is no container to look into",
+    "rm-emulator record": "likewise, it asks kubectl to exec: test_simulate_controlplane.py",
     "kubectl -n NS patch": "the samples leave no gate to be opened by hand; test_releases_controlplane.py opens gates",
 }
 
