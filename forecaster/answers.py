@@ -7,9 +7,6 @@ writes the answers to standard output.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -47,7 +44,6 @@ async def answers_of(config_maps: Sequence[dict[str, Any]], read_ms: int, *, wit
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # so that the processes of its plays end with it
     )
     try:
         async with asyncio.timeout(within_s):
@@ -55,9 +51,8 @@ async def answers_of(config_maps: Sequence[dict[str, Any]], read_ms: int, *, wit
     except TimeoutError:
         raise NoAnswer(f"no answer within {within_s:g} s") from None
     finally:
-        if process.returncode != 0:  # also of one that was killed, whose plays go on
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode is None:
+            process.kill()  # the processes of the plays end with their parent
             await process.wait()
     if process.returncode == 0:
         return msgspec.json.decode(found, type=Answers)

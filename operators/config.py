@@ -27,7 +27,7 @@ _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 
 
 class InvalidConfig(Exception):
-    """A configuration that cannot be used; `messages` has one line for each mistake."""
+    """A configuration with mistakes; `messages` has a line for each mistake."""
 
     def __init__(self, messages: Iterable[str]) -> None:
         self.messages = list(messages)
@@ -162,7 +162,7 @@ def parse_millis(value: object) -> Millis:
 
 
 def _struct(data: Any, kind: type[T], where: Where, mistakes: list[tuple[Where, str]]) -> T | None:
-    """Field by field, so that one mistake does not hide the next."""
+    """Read a mapping field by field, so that the first mistake does not hide further mistakes."""
     if not isinstance(data, Mapping):
         mistakes.append((where, f"expected a mapping, got {_kind(data)}"))
         return None

@@ -125,7 +125,7 @@ def taken_over(simulation: Simulation, record: Recording, *, run: Paused, by: Ta
 
 
 def _scheduler(run: Paused, entry: Mapping[str, Any]) -> SchedulerConfig:
-    """The configuration of the scheduler that takes over. Raises InvalidInput for one that a cluster cannot have."""
+    """The configuration of the scheduler that takes over. Raises InvalidInput for a predictor told true run times."""
     if isinstance(run, PausedRun):
         return scheduler_config(entry, run.recorded.cell.seed, run.recorded.scenario, run.simulation.config, 0)
     predictor = entry.get("predictor")

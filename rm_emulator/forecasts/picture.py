@@ -39,7 +39,7 @@ def ends(answer: Answer) -> tuple[str, Figure]:
     shown = rows[:ROWS]
     last = max((end.p90_ms or end.p50_ms or 0 for _, _, end, _ in shown), default=at_ms)
     divisor, unit = time_unit(last)
-    left = f", {len(rows) - ROWS} more left out" if len(rows) > ROWS else ""
+    left = f", {len(rows) - ROWS} more left out" if len(rows) > ROWS else "" if rows else ": no job has an answer"
     data = [*_bars(shown, at_ms, last, divisor), _medians([end for _, _, end, _ in shown], last, divisor)]
     return f"When jobs will end: 10, 50 and 90 % of {answer.draws} draws{left}", {
         "data": data,

@@ -29,13 +29,18 @@ def ends(p10: int | None, p50: int | None, p90: int | None, *, start: ExpectedTi
 UNKNOWN = ExpectedStatus(known=False, asOf=stamp(NOW_MS))
 
 
-def listed(name: str = "a", **status: object) -> Listed:
+def listed(
+    name: str = "a",
+    phase: str = "Running",
+    completed: str | None = None,
+    expected: ExpectedStatus | None = None,
+) -> Listed:
     meta = Meta(name=name, namespace="n", uid=f"{name}-uid-long")
-    return Listed(meta, ListedStatus(**{"phase": "Running", **status}))  # type: ignore[arg-type]
+    return Listed(meta, ListedStatus(phase, completed, expected))
 
 
 def done(name: str = "a", at_s: int = 0, phase: str = "Succeeded") -> Listed:
-    return listed(name, phase=phase, completionTime=stamp(NOW_MS + 1000 * at_s))
+    return listed(name, phase=phase, completed=stamp(NOW_MS + 1000 * at_s))
 
 
 def write_all(told: Told, now_s: float) -> list[Word]:

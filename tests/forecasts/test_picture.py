@@ -86,3 +86,7 @@ def test_a_page_has_the_pictures_and_all_that_draws_them() -> None:
     assert "plotly.js v" in written
     assert 'src="http' not in written
     assert page(forecast(live("a", 20_000, 25_000, 26_000)).answer).count("Plotly.newPlot(") == 1
+
+
+def test_a_picture_without_any_answer_says_so() -> None:
+    assert "draws: no job has an answer" in page(forecast(live("a", None, None, None, known=False)).answer)
