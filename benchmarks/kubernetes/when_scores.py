@@ -51,6 +51,7 @@ class Ran(msgspec.Struct, frozen=True, tag="ran"):
     stage: int
     index: int
     attempt: int
+    began_ms: int
     seconds: float
     code: int
 
@@ -283,14 +284,17 @@ def summary(lines: Sequence[Line]) -> str:
     )
 
 
-def page(lines: Sequence[Line], memories: Path, progress: Callable[[str], None]) -> str:
-    """Summary and table as plain text."""
-    jobs = {line.name: line for line in lines if isinstance(line, LoadedJob)}
-    scores = scored(lines, Asked(jobs, memories).answers(progress))
+def page(runs: Sequence[tuple[Sequence[Line], Path]], progress: Callable[[str], None]) -> str:
+    """Summaries and table as plain text, of the lines of each run and the file of the run's memories."""
+    scores: list[Score] = []
+    for number, (lines, memories) in enumerate(runs):
+        jobs = {line.name: line for line in lines if isinstance(line, LoadedJob)}
+        found = scored(lines, Asked(jobs, memories).answers(progress))
+        scores += [each._replace(job=f"{number}/{each.job}") for each in found]  # runs share the names of their jobs
     made = [HEAD, *rows(scores)]
     widths = [max(map(len, column)) for column in zip(*made, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in made]
-    said = summary(lines)
+    said = "".join(summary(lines) for lines, _ in runs)
     if written := [score for score in scores if score.answerer == "status"]:
         low, high = held_by_bootstrap(written)
         jobs_of = len({score.job for score in written})

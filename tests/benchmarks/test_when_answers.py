@@ -61,11 +61,11 @@ def ended(name: str, rest_s: float, *, succeeded: bool = True) -> Ended:
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(2, 80), st.integers(0, 1000))
-def test_every_job_of_a_mix_can_be_submitted_and_half_of_them_recur(count: int, seed: int) -> None:
-    mix = load(count, 6, seed)
-    assert len({each.name for each in mix}) == count
-    assert sum(each.recurring != "" for each in mix) == -(-count // 2)
+@given(st.integers(2, 80), st.integers(0, 20), st.integers(0, 1000))
+def test_every_job_of_a_mix_can_be_submitted_and_half_of_them_recur(count: int, long: int, seed: int) -> None:
+    mix = load(count, long, 6, seed)
+    assert len({each.name for each in mix}) == count + long
+    assert sum(each.recurring != "" for each in mix) == -(-count // 2) + -(-long // 2)
     assert [each.at_s for each in mix] == sorted(each.at_s for each in mix)
     for each in mix:
         made = core_job(msgspec.convert(dagjob_of(each, "space"), DagJob), Resources(("cpu", "memory", "pods")))
@@ -74,8 +74,17 @@ def test_every_job_of_a_mix_can_be_submitted_and_half_of_them_recur(count: int, 
     assert nodes_for(mix, cpus=8, load=1.0) >= nodes_for(mix, cpus=8, load=2.0) >= 2
 
 
+def test_long_jobs_leave_the_rest_of_the_mix_alone() -> None:
+    short, both = load(60, 0, 6, 1), load(60, 14, 6, 1)
+    assert [each for each in both if each in short] == short
+    long = [each for each in both if each not in short]
+    assert len(long) == 14
+    # Each takes its stages one after the other: so most ends are more than five minutes ahead.
+    assert np.median([sum(stage.mean_s for stage in each.stages) for each in long]) > 300
+
+
 def test_run_times_vary_by_half_their_mean_and_more_and_differ_from_claims() -> None:
-    mix = load(60, 6, 1)
+    mix = load(60, 0, 6, 1)
     truth = [
         run_of(1, each, number, index, 1)[0]
         for each in mix
@@ -184,8 +193,8 @@ def test_a_file_of_lines_is_read_back_and_one_of_an_interrupted_run_is_refused(t
     file, whole = tmp_path / "run.jsonl", Whole(2, 8, 1)
     lines: list[Line] = [
         job("a"),
-        Ran("a", 0, 0, 0, 10.0, 0),
-        Ran("a", 0, 1, 0, 30.0, 0),
+        Ran("a", 0, 0, 0, NOW, 10.0, 0),
+        Ran("a", 0, 1, 0, NOW, 30.0, 0),
         answered("a"),
         ended("a", 60),
         whole,
