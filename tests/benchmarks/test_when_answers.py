@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from benchmarks.kubernetes.when_scores import (
     Whole,
     held_by_bootstrap,
     lines_of,
+    page,
     rows,
     rules,
     scored,
@@ -152,7 +154,7 @@ def score(answerer: str, name: str, came_s: float, answer: tuple[float, float, f
     return Score(answerer, name, NOW, came_s, answer, again, more=False)
 
 
-def test_a_table_has_a_part_for_each_horizon_and_for_first_and_later_runs() -> None:
+def test_a_table_has_a_part_for_each_horizon_and_for_first_and_further_runs() -> None:
     found = [
         score("status", "a", 50, (40, 60, 90), again=False),
         score("status", "b", 100, (40, 60, 90), again=True),
@@ -163,13 +165,14 @@ def test_a_table_has_a_part_for_each_horizon_and_for_first_and_later_runs() -> N
     assert made["30 s to 1 min", "status"] == [
         "1",
         "100",
+        "0",
         f"{(1 + 5 + 4) / 3:.1f}",
         f"{(1 + 5 + 4) / (0 + 5 + 2):.2f}",
         "20",
     ]
-    assert made["later", "status"] == ["1", "0", f"{(6 + 20 + 9) / 3:.1f}", "-", "40"]
+    assert made["again", "status"] == ["1", "0", "100", f"{(6 + 20 + 9) / 3:.1f}", "-", "40"]
     assert ("5 to 20 min", "status") not in made
-    assert ("later", "told") not in made
+    assert ("again", "told") not in made
     assert made["none more", "status"] == made["all", "status"]
     assert ("arrivals", "status") not in made
 
@@ -208,6 +211,16 @@ def test_a_file_of_lines_is_read_back_and_one_of_an_interrupted_run_is_refused(t
     file.write_text(json.dumps({"type": "ended"}))
     with pytest.raises(InvalidInput, match=r"run\.jsonl:1: "):
         lines_of(file)
+
+
+def test_runs_of_several_seeds_are_scored_together_and_their_jobs_are_kept_apart(tmp_path: Path) -> None:
+    memories = tmp_path / "run.jsonl.memories"
+    memories.touch()
+    lines: list[Line] = [job("a"), Ran("a", 0, 0, 0, NOW, 10.0, 0), answered("a", expected(40, 60, 90)), ended("a", 80)]
+    run = [*lines, Whole(2, 8, 1)]
+    made = page([(run, memories), (run, memories)], lambda text: None)
+    assert "by bootstrap over 2 jobs" in made
+    assert re.search(r"^all +status +2 +100 +100 ", made, re.MULTILINE)
 
 
 @pytest.mark.slow
