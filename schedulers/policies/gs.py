@@ -212,7 +212,9 @@ class GenericScheduler(Policy, NeedsEstimates):
         return levels.of(job.size_ms)
 
     def _inputs(self, job: JobState, view: ClusterView) -> _Inputs:
-        return job.size_ms, job.waiting > 0, job.pilots_left > 0, self._left_ms(job, view)
+        # Asked about at every fact: without a call more where work left orders nothing.
+        left_ms = self._left_ms(job, view) if self._by_left else 0.0
+        return job.size_ms, job.waiting > 0, job.pilots_left > 0, left_ms
 
     def _left_ms(self, job: JobState, view: ClusterView) -> float:
         """Estimated work left where that orders a queue, else 0; 0, too, without an estimate."""
