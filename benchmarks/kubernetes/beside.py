@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from benchmarks.kubernetes.cluster import create_pods, wait_ready
+from benchmarks.kubernetes.cluster import pod_body, wait_ready
 from benchmarks.kubernetes.latency import call, connected
 from benchmarks.rows import Row
 from devcluster.cluster import Devcluster, free_ports
@@ -50,7 +50,7 @@ Took = dict[bool, list[list[tuple[float, float]]]]
 
 def rows(*, tiny: bool = False) -> Iterator[Row]:
     """Filter at 5,000 nodes with 100 live DagJobs; every call is for a pod that is new, and places the pod."""
-    nodes, jobs, pairs, calls = (50, 5, 4, 10) if tiny else (5000, 100, 100, 50)
+    nodes, jobs, pairs, calls = (50, 5, 4, 10) if tiny else (5000, 100, 200, 50)
     with tempfile.TemporaryDirectory() as folder:
         cluster = Devcluster(Path(folder))
         try:
@@ -90,7 +90,6 @@ def compared(took: Took, measure: int, share: float) -> tuple[float, float, floa
 def _measured(cluster: Devcluster, jobs: int, pairs: int, calls: int) -> tuple[Took, int]:
     """The calls' times, and the answers written during the calls."""
     space = cluster.namespace("beside")
-    asyncio.run(create_pods(cluster, space, 2 * pairs * calls, gated=False))
     with _brain(cluster) as (verbs, brain), connected(verbs) as connection:
         asyncio.run(_make_jobs(cluster, space, jobs))
         with _forecaster(cluster) as (forecaster, management):
@@ -194,13 +193,14 @@ async def _turns(cluster: Devcluster, space: str, asker: _Asker, forecaster: int
     took: Took = {True: [], False: []}
     async with cluster.client() as client:
         known = [node["metadata"]["name"] for node in (await client.get("/api/v1/nodes"))["items"]]
-        pods = iter((await client.get(path_of("Pod", f"{space}/")))["items"])
+        pods = path_of("Pod", f"{space}/")
         for pair in range(pairs):
             for beside in (True, False) if pair % 2 else (False, True):
                 os.killpg(forecaster, signal.SIGCONT if beside else signal.SIGSTOP)
-                turn = [next(pods) for _ in range(calls)]
+                bodies = (pod_body(f"p{pair}-{beside:d}-{number}", gated=False) for number in range(calls))
+                turn = await asyncio.gather(*(client.create(pods, body) for body in bodies))
                 took[beside].append([asker.ask(pod, known) for pod in turn])
-                paths = (path_of("Pod", f"{space}/{pod['metadata']['name']}") for pod in turn)  # nobody binds them
+                paths = (f"{pods}/{pod['metadata']['name']}" for pod in turn)  # nobody binds them
                 await asyncio.gather(*(client.delete(path, gracePeriodSeconds="0") for path in paths))
     os.killpg(forecaster, signal.SIGCONT)
     return took
