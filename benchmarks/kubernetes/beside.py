@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -98,11 +98,14 @@ def compared(took: Took, measure: int, share: float) -> tuple[float, float, floa
 def _measured(cluster: Devcluster, jobs: int, pairs: int, calls: int) -> Iterator[tuple[str, Took, int]]:
     """By place of the forecaster the calls' times, and the answers written during the calls."""
     space, cpus = cluster.namespace("beside"), sorted(os.sched_getaffinity(0))
-    with _brain(cluster) as (verbs, brain), connected(verbs) as connection:
+    with ExitStack() as stack:
+        verbs, brain = stack.enter_context(_brain(cluster))
+        connection = stack.enter_context(connected(verbs))
+        stack.callback(os.sched_setaffinity, 0, cpus)
         asyncio.run(_make_jobs(cluster, space, jobs))
         for place, theirs, ours in (("apart", cpus[-1:], cpus[:-1] or cpus), ("together", cpus, cpus)):
-            os.sched_setaffinity(0, ours)
-            os.sched_setaffinity(brain, ours)
+            for process in (0, brain):
+                os.sched_setaffinity(process, ours)
             with _forecaster(cluster, theirs) as (forecaster, management):
                 asyncio.run(_until_told(cluster, space))
                 before = _written(management)
