@@ -2,6 +2,7 @@
 
 API server, brain and forecaster are real. The forecaster plays and writes at its own pace, as low in priority as its
 Deployment asks for, and is halted (SIGSTOP) every other turn: turns of a second meet the same machine, however busy.
+Apart, the forecaster has the last CPU to itself and the brain the others, as on two nodes; together, both have all.
 On a busy machine waits for a CPU hide all else, so the CPU time of the brain during a call is told, too: whatever keeps
 the brain's event loop from the answer counts, and work of others does not.
 """
@@ -18,14 +19,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
-from benchmarks.kubernetes.cluster import create_pods, wait_ready
+from benchmarks.kubernetes.cluster import pod_body, wait_ready
 from benchmarks.kubernetes.latency import call, connected
 from benchmarks.rows import Row
 from devcluster.cluster import Devcluster, free_ports
@@ -50,7 +51,7 @@ Took = dict[bool, list[list[tuple[float, float]]]]
 
 def rows(*, tiny: bool = False) -> Iterator[Row]:
     """Filter at 5,000 nodes with 100 live DagJobs; every call is for a pod that is new, and places the pod."""
-    nodes, jobs, pairs, calls = (50, 5, 4, 10) if tiny else (5000, 100, 100, 50)
+    nodes, jobs, pairs, calls = (50, 5, 4, 10) if tiny else (5000, 100, 150, 50)
     with tempfile.TemporaryDirectory() as folder:
         cluster = Devcluster(Path(folder))
         try:
@@ -59,19 +60,26 @@ def rows(*, tiny: bool = False) -> Iterator[Row]:
                 cluster.stop(part)
             apply_crds(cluster)
             cluster.kubectl("create", "namespace", names.NAMESPACE)
-            took, written = _measured(cluster, jobs, pairs, calls)
+            for place, took, written in _measured(cluster, jobs, pairs, calls):
+                yield from _rows(
+                    place, took, f"{nodes} nodes, {jobs} live DagJobs; {written} answers written meanwhile"
+                )
         finally:
             cluster.remove()
-    pace = f"{pairs} pairs of turns of {calls} calls, with the forecaster and with the forecaster halted, by turns"
-    for measure, kind in enumerate(("", "_cpu")):
-        for share, name, aim in ((0.5, "p50", None), (0.99, "p99", "<= 1.03")):
-            beside, alone, low, high = compared(took, measure, share)
-            note = (
-                f"{nodes} nodes, {jobs} live DagJobs; {pace}; 95 % of the ratios by bootstrap over pairs: {low:.3f} to "
-                f"{high:.3f}; {written} answers written meanwhile"
-            )
-            row = f"filter{kind}_{name}_beside_forecaster"
-            yield Row(name=row, value=beside, unit="ms", reference=alone, ratio=beside / alone, target=aim, note=note)
+
+
+def _rows(place: str, took: Took, about: str) -> Iterator[Row]:
+    pairs, calls = len(took[True]), len(took[True][0])
+    for share, name, aim in ((0.5, "p50", None), (0.99, "p99", "<= 1.03")):
+        beside, alone, low, high = compared(took, 0, share)
+        used, used_alone, least, most = compared(took, 1, share)
+        note = (
+            f"{about}; {pairs} pairs of turns of {calls} calls, with the forecaster and with the forecaster halted; "
+            f"95 % of the ratios by bootstrap over pairs: {low:.3f} to {high:.3f}; CPU time of the brain meanwhile: "
+            f"{used:.2f} and {used_alone:.2f} ms, ratio {used / used_alone:.3f} ({least:.3f} to {most:.3f})"
+        )
+        row = f"filter_{name}_forecaster_{place}"
+        yield Row(name=row, value=beside, unit="ms", reference=alone, ratio=beside / alone, target=aim, note=note)
 
 
 def compared(took: Took, measure: int, share: float) -> tuple[float, float, float, float]:
@@ -87,17 +95,22 @@ def compared(took: Took, measure: int, share: float) -> tuple[float, float, floa
     return float(np.quantile(beside, share)), float(np.quantile(alone, share)), float(low), float(high)
 
 
-def _measured(cluster: Devcluster, jobs: int, pairs: int, calls: int) -> tuple[Took, int]:
-    """The calls' times, and the answers written during the calls."""
-    space = cluster.namespace("beside")
-    asyncio.run(create_pods(cluster, space, 2 * pairs * calls, gated=False))
-    with _brain(cluster) as (verbs, brain), connected(verbs) as connection:
+def _measured(cluster: Devcluster, jobs: int, pairs: int, calls: int) -> Iterator[tuple[str, Took, int]]:
+    """By place of the forecaster the calls' times, and the answers written during the calls."""
+    space, cpus = cluster.namespace("beside"), sorted(os.sched_getaffinity(0))
+    with ExitStack() as stack:
+        verbs, brain = stack.enter_context(_brain(cluster))
+        connection = stack.enter_context(connected(verbs))
+        stack.callback(os.sched_setaffinity, 0, cpus)
         asyncio.run(_make_jobs(cluster, space, jobs))
-        with _forecaster(cluster) as (forecaster, management):
-            asyncio.run(_until_told(cluster, space))
-            before = _written(management)
-            took = asyncio.run(_turns(cluster, space, _Asker(connection, brain), forecaster, pairs, calls))
-            return took, _written(management) - before
+        for place, theirs, ours in (("apart", cpus[-1:], cpus[:-1] or cpus), ("together", cpus, cpus)):
+            for process in (0, brain):
+                os.sched_setaffinity(process, ours)
+            with _forecaster(cluster, theirs) as (forecaster, management):
+                asyncio.run(_until_told(cluster, space))
+                before = _written(management)
+                took = asyncio.run(_turns(cluster, space, _Asker(connection, brain), forecaster, pairs, calls))
+                yield place, took, _written(management) - before
 
 
 @contextmanager
@@ -121,8 +134,8 @@ def _brain(cluster: Devcluster) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
-def _forecaster(cluster: Devcluster) -> Iterator[tuple[int, int]]:
-    """The forecaster's process; yields its process group, that of its plays, too, and the port of its metrics."""
+def _forecaster(cluster: Devcluster, cpus: list[int]) -> Iterator[tuple[int, int]]:
+    """The forecaster's process on some CPUs; yields the process group, plays included, and the port of the metrics."""
     (management,) = free_ports(1)
     config = cluster.folder / "forecaster.yaml"
     config.write_text(
@@ -135,8 +148,10 @@ def _forecaster(cluster: Devcluster) -> Iterator[tuple[int, int]]:
         # No session of its own: Linux gives sessions equal parts of a CPU, whatever their priorities are.
         subprocess.Popen(command, stderr=log, process_group=0) as process,  # noqa: S603
     ):
+        os.sched_setaffinity(process.pid, cpus)
         os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
         try:
+            wait_ready(management)
             yield process.pid, management
         finally:
             os.killpg(process.pid, signal.SIGCONT)
@@ -194,13 +209,14 @@ async def _turns(cluster: Devcluster, space: str, asker: _Asker, forecaster: int
     took: Took = {True: [], False: []}
     async with cluster.client() as client:
         known = [node["metadata"]["name"] for node in (await client.get("/api/v1/nodes"))["items"]]
-        pods = iter((await client.get(path_of("Pod", f"{space}/")))["items"])
+        pods = path_of("Pod", f"{space}/")
         for pair in range(pairs):
             for beside in (True, False) if pair % 2 else (False, True):
                 os.killpg(forecaster, signal.SIGCONT if beside else signal.SIGSTOP)
-                turn = [next(pods) for _ in range(calls)]
+                bodies = (pod_body(f"p{forecaster}-{pair}-{beside:d}-{number}", gated=False) for number in range(calls))
+                turn = await asyncio.gather(*(client.create(pods, body) for body in bodies))
                 took[beside].append([asker.ask(pod, known) for pod in turn])
-                paths = (path_of("Pod", f"{space}/{pod['metadata']['name']}") for pod in turn)  # nobody binds them
+                paths = (f"{pods}/{pod['metadata']['name']}" for pod in turn)  # nobody binds them
                 await asyncio.gather(*(client.delete(path, gracePeriodSeconds="0") for path in paths))
     os.killpg(forecaster, signal.SIGCONT)
     return took

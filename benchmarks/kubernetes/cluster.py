@@ -203,4 +203,4 @@ def wait_ready(port: int) -> None:
         if answers(f"http://127.0.0.1:{port}/readyz"):
             return
         time.sleep(0.1)
-    raise TimeoutError("the brain does not become ready")
+    raise TimeoutError(f"the process with the probes on port {port} does not become ready")

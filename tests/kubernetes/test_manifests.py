@@ -211,6 +211,10 @@ def test_the_forecaster_gives_way_and_never_runs_twice() -> None:
     assert "priorityClassName" not in spec["template"]["spec"]
     (container,) = spec["template"]["spec"]["containers"]
     assert container["resources"]["limits"]["cpu"] == "1"
+    affinity = spec["template"]["spec"]["affinity"]["podAntiAffinity"]
+    (apart,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    brain = by_name("Deployment")["rm-brain"]["spec"]["template"]["metadata"]["labels"]
+    assert apart["podAffinityTerm"]["labelSelector"]["matchLabels"].items() <= brain.items()
 
 
 def test_without_tls_the_verbs_are_on_loopback(tmp_path: Path) -> None:
