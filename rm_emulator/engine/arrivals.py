@@ -38,11 +38,6 @@ class Arrivals:
         self.count = 0
 
     @property
-    def finished(self) -> int:
-        """Number of jobs that have ended."""
-        return self.count - len(self._engine.jobs)
-
-    @property
     def are_left(self) -> bool:
         """Whether jobs are still to come."""
         return self.count < len(self._jobs)

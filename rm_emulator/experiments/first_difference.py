@@ -17,6 +17,8 @@ from schedulers.core.decisions import Decision, Hold
 from schedulers.core.errors import InvalidParameters, InvalidTransition, SchedulerError, UnknownName
 from schedulers.core.events import AnyEvent, Event
 from schedulers.core.log import Header, Ignored, Line, SchedulerConfig, parse
+from schedulers.core.policy import policies
+from schedulers.core.predictor import predictors
 from schedulers.core.scheduler import Scheduler
 
 #: Parts of an entry of `policies` that stand beside the policy in a log's header.
@@ -36,8 +38,10 @@ class Difference(NamedTuple):
 def main(path: Path, policy: str) -> int:
     """Print the first difference; 1 where there is one, else 0. Raises InvalidInput."""
     with reading(path), prints_apart():
-        config, entries = _read(path)
-        scheduler = _made(config, policy)
+        header, entries = _read(path)
+        scheduler = _made(header.config, policy)
+        if header.snapshot is not None:
+            scheduler = _with_memory(path, header.config, header.snapshot, scheduler)
         found = first_difference(entries, scheduler, path)
     kind = scheduler.config.policy["kind"]
     if found is None:
@@ -54,10 +58,10 @@ def main(path: Path, policy: str) -> int:
 def first_difference(
     entries: Iterable[tuple[int, AnyEvent, list[Decision]]], scheduler: Scheduler, path: Path
 ) -> Difference | None:
-    """Tell facts to a scheduler without a past until its decisions differ from those logged; None where none differs.
+    """Tell facts to a scheduler until its decisions differ from those logged; None where none differs.
 
-    entries: line, fact and logged decisions. path: the log, for messages. Reasons to wait (`Hold`) are worded by each
-    policy, and do not count.
+    entries: line, fact and logged decisions. scheduler: as at the beginning of the log. path: the log, for messages.
+    Reasons to wait (`Hold`) are worded by each policy, and do not count.
     Raises InvalidInput where the scheduler takes a fact for impossible.
     """
     for line, event, logged in entries:
@@ -75,18 +79,15 @@ def _counted(decisions: Iterable[Decision]) -> list[Decision]:
     return [each for each in decisions if not isinstance(each, Hold)]
 
 
-def _read(path: Path) -> tuple[SchedulerConfig, Iterator[tuple[int, AnyEvent, list[Decision]]]]:
-    """The header's configuration, and the entries behind it. Raises InvalidInput."""
+def _read(path: Path) -> tuple[Header, Iterator[tuple[int, AnyEvent, list[Decision]]]]:
+    """The header, and the entries behind the header. Raises InvalidInput."""
     lines = _parsed(path)
     header = next(lines, None)
     if not isinstance(header, Header):
         raise InvalidInput([Issue(str(path), "not the header of a log", 1)])
-    if header.snapshot is not None:
-        message = "begins with a memory of its own policy, which no other policy reads (expected a log from the start)"
-        raise InvalidInput([Issue(str(path), message, 1)])
     if header.config.decentralised is not None:
         raise InvalidInput([Issue(str(path), "is of a scheduler that has no policy (expected one with a policy)", 1)])
-    return header.config, _entries(lines, path)
+    return header, _entries(lines, path)
 
 
 def _parsed(path: Path) -> Iterator[Line]:
@@ -131,6 +132,34 @@ def _made(config: SchedulerConfig, policy: str) -> Scheduler:
         return Scheduler(msgspec.structs.replace(config, policy=entry, **beside))
     except (UnknownName, InvalidParameters) as error:
         raise InvalidInput([Issue(option, str(error))]) from None
+
+
+def _with_memory(path: Path, config: SchedulerConfig, snapshot: bytes, made: Scheduler) -> Scheduler:
+    """The scheduler `made` with the state of a snapshot, and with the memory of the snapshot's predictor.
+
+    config: of the scheduler that made the snapshot. The facts behind a state are not retold: the number of failed
+    attempts and the past of the predictor would be lost, and decisions differ for no other reason.
+    Raises InvalidInput where policy or predictor would need observations of facts before the snapshot.
+    """
+    own = policies.parse(made.config.policy) == policies.parse(config.policy)
+    wanted = "(expected a policy that decides by the present alone, such as fifo, or a log from the start)"
+    learned, asked = (each and predictors.parse(each) for each in (config.predictor, made.config.predictor))
+    if asked != learned:
+        message = f"begins with a memory, which tells another predictor nothing of the past {wanted}"
+        raise InvalidInput([Issue(str(path), message, 1)])
+    if not own and made.policy.dump() is not None:
+        kind = made.config.policy["kind"]
+        lacks = "begins with a memory, which lacks the observations that"
+        message = f"{lacks} policy '{kind}' with these settings decides by {wanted}"
+        raise InvalidInput([Issue(str(path), message, 1)])
+    try:
+        saved = msgspec.msgpack.decode(snapshot)
+        if not own:
+            saved["policy"] = None
+        return Scheduler.restore(msgspec.msgpack.encode({**saved, "config": made.config}))
+    except (SchedulerError, msgspec.MsgspecError, AttributeError, LookupError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise InvalidInput([Issue(str(path), f"begins with a memory that cannot be read: {why}", 1)]) from None
 
 
 def _text(value: Event | Decision) -> str:

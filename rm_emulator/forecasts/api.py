@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -12,18 +12,20 @@ import polars as pl
 from rm_emulator.experiments.api import Results
 from rm_emulator.experiments.engines import engine_of
 from rm_emulator.forecasts.answers import Answer, Expected
-from rm_emulator.forecasts.asked import Question, ask
+from rm_emulator.forecasts.asked import Question
 from rm_emulator.forecasts.changes import AskedChange
 from rm_emulator.forecasts.picture import delays, ends
+from rm_emulator.forecasts.sources import EARLIER, answered
 from rm_emulator.issues import InvalidInput, Issue, show_value
 from rm_emulator.results import palette
 from rm_emulator.scenario.durations import parse_duration
+from rm_emulator.scenario.live import LiveCluster
 
 _TIMES: Final = ("p10_s", "p50_s", "p90_s")
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """When jobs start and end, as foreseen at a moment; times in s on the clock of the run."""
+    """When jobs start and end, as foreseen at a moment. Times: s on the clock of the run; of a cluster, since 1970."""
 
     answer: Answer
 
@@ -111,15 +113,19 @@ def _times(what: str, expected: Expected | None) -> dict[str, float | None]:
 
 
 def simulate(
-    run: Results | str | Path,
-    at: str | float,
+    run: Results | str | Path | None = None,
+    at: str | float | None = None,
     file: str | Path | None = None,
     *,
+    from_: str | Path | None = None,
+    kubeconfig: str | Path | None = None,
+    context: str | None = None,
+    kubectl: str = "kubectl",
     label: str | None = None,
     seed: int | None = None,
     draws: int = 50,
     arrivals: str | float | None = None,
-    earlier: int = 3,
+    earlier: int | None = None,
     tries: bool = True,
     policy: str | Mapping[str, Any] | None = None,
     drain: str | Iterable[str] = (),
@@ -127,30 +133,41 @@ def simulate(
     plugins: Iterable[str | Path] = (),
     engine: str | None = None,
 ) -> Forecast:
-    """Play a run on from a moment, draw by draw: when will its jobs start and end?
+    """Play a run or a live cluster on from a moment, draw by draw: when will its jobs start and end?
 
-    run: results or a run directory. at: the moment, as a duration (`"2h"`; a number is seconds). file: a file of jobs
-    to ask about. label, seed: the first label and seed by default. arrivals: jobs go on to arrive as in the last so
-    long before the moment; None: none arrive. earlier: number of earlier moments at which the same is asked, to judge
-    the answers. tries: whether changes to a job asked about are tried. policy, drain, add: a change to the present that
-    is compared with the present as it is: another policy (its kind, or an entry of `policies`), nodes that take no new
-    containers, and more nodes like a node (`"10xn1"`). plugins: of the run if its own have moved; with another policy,
-    of the other policy. engine: as for `run`, a Dask cluster whose workers play.
+    run: results or a run directory. at: the moment, as a duration (`"2h"`; a number is seconds). from_: in place of
+    both, as the command takes `--from`: `"RUN_DIR@TIME"`, or a file with the memory of a brain. kubeconfig: in place of
+    a run, a live cluster; context, kubectl: of its kubeconfig, and the program. file: a file of jobs to ask about.
+    label, seed: the first label and seed by default. arrivals: jobs go on to arrive as in the last so long before the
+    moment; None: none arrive. earlier: number of earlier moments at which the same is asked, to judge the answers (3;
+    label, seed and earlier are of runs). tries: whether changes to a job asked about are tried. policy, drain, add: a
+    change to the present that is compared with the present as it is: another policy (its kind, or an entry of
+    `policies`), nodes that take no new containers, and more nodes like a node (`"10xn1"`). plugins: of the run if its
+    own have moved; with another policy, of the other policy. engine: as for `run`, a Dask cluster whose workers play.
     Raises `rm_emulator.issues.InvalidInput`.
     """
+    source = None if from_ is None else str(from_)
+    if run is not None:
+        folder = run.path if isinstance(run, Results) else Path(run)
+        if at is None or source is not None or kubeconfig is not None:
+            raise InvalidInput(f"run {folder} goes with at=TIME, and with neither from_ nor kubeconfig")
+        source = f"{folder}@{_ms('at', at)}ms"
+    elif at is not None:
+        raise InvalidInput(f"at={show_value(at)} is a moment of a run (expected a run directory before the moment)")
     question = Question(
-        at_ms=_ms("at", at),
+        at_ms=0,
         file=None if file is None else Path(file),
         draws=draws,
-        earlier=earlier,
+        earlier=EARLIER if earlier is None else earlier,
         tries=tries,
         arrivals_ms=0 if arrivals is None else _ms("arrivals", arrivals),
         change=AskedChange(policy, _several(drain), _several(add)),
     )
-    folder = run.path if isinstance(run, Results) else Path(run)
-    files: Sequence[str | Path] = tuple(plugins)
-    workers = None if engine is None else engine_of(engine, None)
-    return Forecast(ask(folder, question, label=label, seed=seed, plugins=files, engine=workers))
+    cluster = None if kubeconfig is None else LiveCluster(Path(kubeconfig), context, kubectl)
+    of_runs = {"label": label, "seed": seed, "earlier": earlier}
+    files = tuple(map(Path, plugins))
+    how = {"engine": None if engine is None else engine_of(engine, None)}
+    return Forecast(answered(source, question, cluster, of_runs, files, how))
 
 
 def _several(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -17,11 +17,10 @@ from rich.text import Text
 from rm_emulator.experiments.engines import engine_of
 from rm_emulator.files import write_file
 from rm_emulator.forecasts.answers import Answer, Compared, Delay, Expected, JobAnswer, NewJob, Record
-from rm_emulator.forecasts.asked import Question, ask, ask_present
-from rm_emulator.forecasts.brains import may_list, present_at, present_in, shown
+from rm_emulator.forecasts.asked import Question
 from rm_emulator.forecasts.changes import AskedChange
-from rm_emulator.forecasts.moment import parse_moment
 from rm_emulator.forecasts.picture import page
+from rm_emulator.forecasts.sources import EARLIER, answered
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.program import as_json, prints_apart
 from rm_emulator.results.story import clock
@@ -31,8 +30,6 @@ from rm_emulator.scenario.live import LiveCluster
 #: Rows of live jobs, and delayed jobs, that are printed; --json has all.
 _ROWS: Final = 30
 _NAMED: Final = 5
-#: Earlier moments of a run that judge such answers, where nothing else is asked for.
-EARLIER: Final = 3
 
 
 def question(
@@ -72,7 +69,7 @@ def main(
         with prints_apart():
             workers = None if engine is None else engine_of(engine, None)
             how = {"progress": None if quiet else _report, "engine": workers}
-            answer = _answered(source, question, cluster, of_runs, plugins, how)
+            answer = answered(source, question, cluster, of_runs, plugins, how)
             if plot is not None:
                 write_file(plot, page(answer))
     except KeyboardInterrupt:
@@ -88,30 +85,6 @@ def main(
     if worse:
         console.print(f"The change is worse than the tolerance of {tolerance_pct:g} %.")
     return int(worse)
-
-
-def _answered(
-    source: str | None,
-    question: Question,
-    cluster: LiveCluster | None,
-    of_runs: Mapping[str, Any],
-    plugins: Sequence[Path],
-    how: Mapping[str, Any],
-) -> Answer:
-    if (source is None) == (cluster is None):
-        given = "" if cluster is None else f", got --from {source} and --kubeconfig {cluster.kubeconfig}"
-        raise InvalidInput(f"expected either --from RUN_DIR@TIME|FILE or --kubeconfig FILE{given}")
-    if cluster is None and source is not None and not Path(source).is_file():
-        folder, at_ms = parse_moment(source)
-        question = msgspec.structs.replace(question, at_ms=at_ms)
-        label, seed = of_runs["label"], of_runs["seed"]
-        return ask(folder, question, label=label, seed=seed, plugins=plugins, **how)
-    for option, value in of_runs.items():
-        if value is not None:
-            raise InvalidInput(f"--{option} {value} makes sense for a run (--from RUN_DIR@TIME) alone")
-    if cluster is None:
-        return ask_present(present_in(Path(str(source))), question, plugins=plugins, **how)
-    return shown(ask_present(present_at(cluster), question, plugins=plugins, **how), may_list(cluster))
 
 
 def _report(line: str) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import yaml
 
+import rm_emulator
 from rm_emulator.engine.containers import Master
 from rm_emulator.engine.execution import Execution, ListedTimes, StageTimes
 from rm_emulator.forecasts.answers import Compared, Percent
@@ -408,6 +409,10 @@ def test_a_file_of_a_brains_memory_answers_as_its_cluster(
     assert not live["jobs"]
     assert f"{len(answer['jobs'])} more jobs" in live["notes"][0]
     assert "UTC" in command("simulate", "--from", str(file), "--draws", "2", "--quiet").out
+    in_python = rm_emulator.simulate(file=mine, from_=file, draws=3)
+    assert json.loads(msgspec.json.encode(in_python.answer)) == answer
+    assert in_python.jobs["asked"].sum() == 1
+    assert rm_emulator.simulate(kubeconfig="k", kubectl=kubectl, draws=3).jobs.is_empty()
 
 
 @pytest.mark.parametrize(
@@ -432,6 +437,22 @@ def test_options_of_runs_are_refused(command: Command, file: Path, options: list
     done = command("simulate", "--from", str(file), *options, "--quiet")
     assert done.code == 2
     assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "expected either --from"),
+        ({"run": "out", "from_": "m.yaml", "at": 1}, "run out goes with at=TIME, and with neither from_ nor"),
+        ({"run": "out"}, "run out goes with at=TIME"),
+        ({"from_": "m.yaml", "at": "1h"}, "at='1h' is a moment of a run"),
+        ({"kubeconfig": "k", "label": "fifo"}, "--label fifo makes sense for a run"),
+    ],
+)
+def test_in_python_a_question_goes_to_one_place(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        rm_emulator.simulate(**asked)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
