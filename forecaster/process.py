@@ -39,6 +39,8 @@ _STUCK_S: Final = 3 * _PLAYS_S
 #: Seconds without an answer of the API server, after which the process is not ready: plays, and two minutes.
 _STALE_S: Final = _PLAYS_S + 120.0
 _PAGE: Final = 500
+#: Seconds between two log lines about writes refused for the same reason.
+_REFUSED_S: Final = 60.0
 
 
 class Ask(Protocol):
@@ -53,7 +55,7 @@ class ForecasterProcess:
 
     def __init__(self, config: ForecasterConfig, client: Client, identity: str, *, ask: Ask = answers_of) -> None:
         self.config, self.client, self._ask = config, client, ask
-        self.told, self.watchdog = Told(), LoopWatchdog(_STUCK_S)
+        self.told, self.refusals, self.watchdog = Told(), Refusals(), LoopWatchdog(_STUCK_S)
         self._version: tuple[str, ...] = ()  # of the memory that was played last
         self._heard_s: float | None = None
         self.answers: Answers | None = None  # of the last round
@@ -96,18 +98,25 @@ class ForecasterProcess:
                 _failed("plays", error)
             except (ApiError, OSError, msgspec.DecodeError) as error:
                 _failed("api", error)
+            self.refusals.tell(_now_s())
             self.watchdog.note_turn("rounds")
             await asyncio.sleep(max(0.0, again_s - _now_s()))
 
     async def _round(self) -> None:
-        """New answers, if the brain has stored another memory."""
+        """New answers, if the brain has stored another memory; else a look at which jobs with an answer have ended.
+
+        Jobs end without the brain, too, and an end to come would then be wrong.
+        """
         began_s = _now_s()
         read_ms = wall_ms()
         memory = await read_memory(self.client, self.config.namespace, self._version)
         self._heard_s = _now_s()
-        if memory is None:
+        if memory is None and not self.told.has_answers:
             return
         listed = [each async for each in self._dagjobs()]
+        if memory is None:
+            self.told.hear({}, listed)
+            return
         # From here on the memory is done with: plays that failed once would fail again.
         self._version = memory.version
         self.answers = await self._ask(memory.config_maps, read_ms, within_s=_PLAYS_S)
@@ -146,11 +155,18 @@ class ForecasterProcess:
         meta, path = word.meta, path_of("DagJob", word.meta.key)
         status = {} if word.expected is None else {"expected": word.expected}
         try:
-            there: Any = (await self.client.get(path))["metadata"]
-            if there["uid"] != meta.uid:
+            there = msgspec.convert(await self.client.get(path), Listed)
+            if there.metadata.uid != meta.uid:
                 raise NotFound(404, "NotFound", f"{meta.key} is another job by now")
+            if there.is_over and word.expected is not None:
+                self.told.drop(word)
+                return
             # The version keeps a namesake that is made in this moment from being written to (a uid would not).
-            version = {"name": meta.name, "namespace": meta.namespace, "resourceVersion": there["resourceVersion"]}
+            version = {
+                "name": meta.name,
+                "namespace": meta.namespace,
+                "resourceVersion": there.metadata.resourceVersion,
+            }
             body = {"apiVersion": API_VERSION, "kind": "DagJob", "metadata": version, "status": status}
             await self.client.patch(f"{path}/status", body, kind="apply", field_manager=FIELD_MANAGER, force=True)
         except Conflict:
@@ -161,11 +177,32 @@ class ForecasterProcess:
             gone = isinstance(error, NotFound)
             metrics.FORECASTS.labels("gone" if gone else "error").inc()
             if not gone:
-                log.warning("an answer cannot be written", dagjob=meta.key, why=str(error))
+                self.refusals.note(error, _now_s())
             self.told.drop(word)
         else:
             metrics.FORECASTS.labels("ok").inc()
             self.told.wrote(word, _now_s())
+
+
+class Refusals:
+    """Refused writes by reason: a log line for the first of a reason at once, later ones together, a line a minute."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[int, str], tuple[int, str, float]] = {}  # writes, words of the first, when to tell
+
+    def note(self, error: ApiError, now_s: float) -> None:
+        """A write was refused."""
+        reason = error.status, error.reason
+        count, why, at_s = self._counts.get(reason, (0, "", now_s))
+        self._counts[reason] = count + 1, why or str(error), at_s
+        self.tell(now_s)
+
+    def tell(self, now_s: float) -> None:
+        """Log what is due."""
+        for reason, (count, why, at_s) in self._counts.items():
+            if count and at_s <= now_s:
+                log.warning("answers cannot be written", writes=count, why=why)
+                self._counts[reason] = 0, "", now_s + _REFUSED_S
 
 
 def _now_s() -> float:

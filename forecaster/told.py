@@ -84,13 +84,19 @@ class Told:
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}  # by uid
         self._ends: deque[tuple[bool, float]] = deque(maxlen=_JUDGED)  # (held, error in s)
+        self._has_heard = False
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether any job has an answer in its status, as far as is known."""
+        return not self._has_heard or any(job.written is not None for job in self._jobs.values())
 
     def hear(self, answers: Mapping[str, ExpectedStatus], listed: Iterable[Listed]) -> None:
         """New answers, by id of the job, and all DagJobs there are.
 
         A job without an answer keeps the old answer, whose `asOf` tells the age; a job that is over has none.
         """
-        before, self._jobs = self._jobs, {}
+        before, self._jobs, self._has_heard = self._jobs, {}, True
         for each in listed:
             job = before.get(each.metadata.uid) or _Job(each)
             self._jobs[each.metadata.uid] = job

@@ -25,7 +25,7 @@ def rows(*, tiny: bool = False) -> Iterator[Row]:
         with extender(nodes) as connection:
             names = [node_name(index) for index in range(nodes)]
             for verb in ("filter", "prioritize"):
-                took = [_call(connection, verb, _body(f"{verb}-{n}", names)) for n in range(calls)][calls // 20 :]
+                took = [call(connection, verb, _body(f"{verb}-{n}", names)) for n in range(calls)][calls // 20 :]
                 aim = "<= 5" if verb == "filter" and nodes == 5000 else None
                 yield Row(name=f"{verb}_p50_{nodes}_nodes", value=quantile(took, 0.5), unit="ms")
                 yield Row(name=f"{verb}_p99_{nodes}_nodes", value=quantile(took, 0.99), unit="ms", target=aim)
@@ -38,14 +38,21 @@ def extender(nodes: int) -> Iterator[http.client.HTTPConnection]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own module
         assert process.stdout is not None
         try:
-            connection = http.client.HTTPConnection("127.0.0.1", int(process.stdout.readline()))
-            connection.connect()
-            # As Go's client does; otherwise a body waits 40 ms for the acknowledgement of its header.
-            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            yield connection
-            connection.close()
+            with connected(int(process.stdout.readline())) as connection:
+                yield connection
         finally:
             process.terminate()
+
+
+@contextmanager
+def connected(port: int) -> Iterator[http.client.HTTPConnection]:
+    """A connection to an extender on loopback."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.connect()
+    # As Go's client does; otherwise a body waits 40 ms for the acknowledgement of its header.
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    yield connection
+    connection.close()
 
 
 def _body(name: str, nodes: list[str]) -> bytes:
@@ -58,8 +65,8 @@ def _body(name: str, nodes: list[str]) -> bytes:
     return msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": nodes})
 
 
-def _call(connection: http.client.HTTPConnection, verb: str, body: bytes) -> float:
-    """One call, ms."""
+def call(connection: http.client.HTTPConnection, verb: str, body: bytes) -> float:
+    """One call, ms. Raises RuntimeError for an answer that places nothing."""
     began = time.perf_counter()
     connection.request("POST", f"/v1/{verb}", body, {"Content-Type": "application/json"})
     answer = connection.getresponse()

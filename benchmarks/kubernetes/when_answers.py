@@ -3,7 +3,8 @@
 `python -m benchmarks.kubernetes.when_answers --out FILE` runs the mix once, takes the answer of each live job every
 30 s, and prints how the answers fared against the ends that came. FILE has a JSON line for each job, task, answer and
 end, written as they come; FILE.memories has the brain's memory at each moment, for the answerers that are asked later.
-A FILE that is whole is scored and not measured again; the file of a run that was interrupted is in the way.
+A FILE that is whole is scored and not measured again; the file of a run that was interrupted is in the way. Several
+files have runs of as many seeds, which are scored together.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Course:
             began, over = pod.started_ms, pod.finished_ms
             if began is not None and over is not None:
                 code, (job, stage, index) = pod.exit_code or 0, _task(pod)
-                self._write(Ran(job, stage, index, pod.attempt, (over - began) / 1000, code))
+                self._write(Ran(job, stage, index, pod.attempt, began, (over - began) / 1000, code))
 
     async def _tell_kubelets(self) -> None:
         """Replace what the pod template claims by how long the task takes, before the pod has run for long."""
@@ -181,12 +182,12 @@ def _installed(nodes: int) -> Iterator[Devcluster]:
         yield cluster
 
 
-def measure(out: Path, *, jobs: int, minutes: float, longest_min: float, over: float, seed: int) -> None:
+def measure(out: Path, mix: list[LoadedJob], *, seed: int, longest_min: float, over: float) -> None:
     """Run the mix once into `out`."""
-    mix = load(jobs, minutes, seed)
     _memories(out).unlink(missing_ok=True)
     nodes = nodes_for(mix, cpus=_CPUS, load=over)
-    _say(f"{jobs} jobs, {sum(stage.tasks for job in mix for stage in job.stages)} tasks, {nodes} nodes of {_CPUS} CPU")
+    tasks = sum(stage.tasks for job in mix for stage in job.stages)
+    _say(f"{len(mix)} jobs, {tasks} tasks, {nodes} nodes of {_CPUS} CPU")
 
     async def run(cluster: Devcluster, space: str) -> None:
         async with cluster.client() as client:
@@ -205,22 +206,25 @@ def _say(text: str) -> None:
 def main() -> None:
     """Measure what is not measured yet, and print the tables. Raises InvalidInput."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kubernetes.when_answers", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the file of lines; one that is whole is only scored")
+    whole = "the files of lines, one for each seed; one that is whole is only scored"
+    parser.add_argument("--out", type=Path, nargs="+", required=True, metavar="FILE", help=whole)
     parser.add_argument("--jobs", type=int, default=60, help="DagJobs (default: 60)")
+    parser.add_argument("--long", type=int, default=14, help="long DagJobs beside these (default: 14)")
     parser.add_argument("--minutes", type=float, default=6, help="in which they arrive (default: 6)")
-    parser.add_argument("--longest", type=float, default=15, help="minutes after which the run is over (default: 15)")
+    parser.add_argument("--longest", type=float, default=30, help="minutes after which the run is over (default: 30)")
     parser.add_argument("--load", type=float, default=1.4, help="arriving work over room (default: 1.4)")
-    parser.add_argument("--seed", type=int, default=1, help="of the mix (default: 1)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the first run's mix; the next run has the next (default: 1)"
+    )
     asked = parser.parse_args()
-    for name, least in (("jobs", 1), ("minutes", 0.1), ("longest", 0.1), ("load", 0.01)):
+    for name, least in (("jobs", 1), ("long", 0), ("minutes", 0.1), ("longest", 0.1), ("load", 0.01)):
         if (seen := getattr(asked, name)) < least:
             raise InvalidInput(f"--{name} {seen:g}: must be {least} or more")
-    out: Path = asked.out
-    if not out.exists():
-        measure(
-            out, jobs=asked.jobs, minutes=asked.minutes, longest_min=asked.longest, over=asked.load, seed=asked.seed
-        )
-    sys.stdout.write(page(lines_of(out), _memories(out), _say))
+    for seed, out in enumerate(asked.out, start=asked.seed):
+        if not out.exists():
+            mix = load(asked.jobs, asked.long, asked.minutes, seed)
+            measure(out, mix, seed=seed, longest_min=asked.longest, over=asked.load)
+    sys.stdout.write(page([(lines_of(out), _memories(out)) for out in asked.out], _say))
 
 
 if __name__ == "__main__":

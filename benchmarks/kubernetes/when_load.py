@@ -18,6 +18,10 @@ _USERS: Final = ("ann", "bob", "eve", "joe")
 _MEAN_S: Final = (18.0, 0.7)
 _LEAST_S, _MOST_S = 5.0, 60.0
 _RUN: Final = 0.25
+#: Long jobs, half of them runs of one recurring job: stages, mean run time of a stage as above, most tasks of a stage.
+_LONG_STAGES: Final = 5
+_LONG_S: Final = (75.0, 0.3)
+_LONG_TASKS: Final = 4
 #: Coefficient of variation of run times within a stage.
 _CV: Final = 0.5
 #: Tasks of a stage: median, deviation of ln, and most.
@@ -66,8 +70,12 @@ class LoadedJob(msgspec.Struct, frozen=True, tag="job"):
         return sum(stage.tasks * stage.cpu * stage.mean_s for stage in self.stages)
 
 
-def load(jobs: int, minutes: float, seed: int) -> list[LoadedJob]:
-    """So many jobs in order of arrival, which is spread over the minutes."""
+def load(jobs: int, long: int, minutes: float, seed: int) -> list[LoadedJob]:
+    """So many jobs, and so many long ones, in order of arrival, which is spread over the minutes."""
+    return sorted((*_mix(jobs, minutes, seed), *_long(long, minutes, seed)), key=lambda job: job.at_s)
+
+
+def _mix(jobs: int, minutes: float, seed: int) -> list[LoadedJob]:
     draw = random.Random(seed)  # noqa: S311 (no secret)
     shapes = [(draw.choice(_USERS), _shape(draw)) for _ in range(_RECURRING)]
     made: list[LoadedJob] = []
@@ -85,6 +93,28 @@ def load(jobs: int, minutes: float, seed: int) -> list[LoadedJob]:
     return made
 
 
+def _long(jobs: int, minutes: float, seed: int) -> list[LoadedJob]:
+    """By draws of their own, so that the rest of the mix is the same with and without them."""
+    draw = random.Random(f"{seed} long")  # noqa: S311 (no secret)
+    median, spread = _LONG_S
+
+    def shape() -> tuple[LoadedStage, ...]:
+        sizes = [(draw.randint(1, _LONG_TASKS), median * draw.lognormvariate(0, spread)) for _ in range(_LONG_STAGES)]
+        return tuple(_stage(draw, tasks, 1, mean_s, most_s=2 * median) for tasks, mean_s in sizes)
+
+    weekly = shape()
+    made: list[LoadedJob] = []
+    for number in range(jobs):
+        at = draw.uniform(0, 60 * minutes)
+        if number % 2:
+            made.append(LoadedJob(f"long-{number:02d}", "", draw.choice(_USERS), at, shape()))
+            continue
+        factor = draw.lognormvariate(0, _RUN)
+        stages = tuple(_stage(draw, each.tasks, 1, each.mean_s * factor, most_s=2 * median) for each in weekly)
+        made.append(LoadedJob(f"weekly-{number:02d}", "weekly", _USERS[0], at, stages))
+    return made
+
+
 def _shape(draw: random.Random) -> tuple[LoadedStage, ...]:
     median, spread = _MEAN_S
     stages = []
@@ -94,8 +124,8 @@ def _shape(draw: random.Random) -> tuple[LoadedStage, ...]:
     return tuple(stages)
 
 
-def _stage(draw: random.Random, tasks: int, cpu: int, mean_s: float) -> LoadedStage:
-    mean = min(_MOST_S, max(_LEAST_S, mean_s))
+def _stage(draw: random.Random, tasks: int, cpu: int, mean_s: float, *, most_s: float = _MOST_S) -> LoadedStage:
+    mean = min(most_s, max(_LEAST_S, mean_s))
     return LoadedStage(tasks, cpu, mean, max(1, round(mean * _WRONG ** draw.uniform(-1, 1))))
 
 

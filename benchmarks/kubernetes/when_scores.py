@@ -32,7 +32,16 @@ HORIZONS: Final[Mapping[str, tuple[float, float]]] = {
     "1 to 5 min": (60, 300),
     "5 to 20 min": (300, 1200),
 }
-HEAD: Final = ("came in", "answerer", "answers", "80 % holds, %", "loss, s", "over told's", "median error, %")
+HEAD: Final = (
+    "came in",
+    "answerer",
+    "answers",
+    "80 % holds, %",
+    "later, %",
+    "loss, s",
+    "over told's",
+    "median error, %",
+)
 #: The drain rate counts the jobs that ended in so long before the moment, s.
 _WINDOW_S: Final = 120.0
 _DRAWS: Final = 20
@@ -40,7 +49,8 @@ _BOOTSTRAPS: Final = 2000
 _LEGEND: Final = """\
 status: the answer as written; simulate: the same plays from the brain's memory of the moment; told: these plays with
 the true mean and variation of each stage, retries included; drain_rate, progress: a time and no interval.
-first, later: whether a run of the same name had ended; arrivals, none more: whether further jobs were to arrive.
+first, again: whether a run of the same name had ended; arrivals, none more: whether further jobs were to arrive.
+later: of the ends, the share that came later than the median answered (right: 50).
 """
 
 
@@ -51,6 +61,7 @@ class Ran(msgspec.Struct, frozen=True, tag="ran"):
     stage: int
     index: int
     attempt: int
+    began_ms: int
     seconds: float
     code: int
 
@@ -220,7 +231,7 @@ def rows(scores: Sequence[Score]) -> Iterator[list[str]]:
     """Cells of HEAD: all answers; by horizon; by whether a run of the same recurring job had ended; by arrivals."""
     parts = {"all": list(scores)}
     parts |= {name: [s for s in scores if low <= s.came_s < high] for name, (low, high) in HORIZONS.items()}
-    parts |= {name: [s for s in scores if s.again == again] for name, again in (("first", False), ("later", True))}
+    parts |= {name: [s for s in scores if s.again == again] for name, again in (("first", False), ("again", True))}
     parts |= {name: [s for s in scores if s.more == more] for name, more in (("arrivals", True), ("none more", False))}
     for part, inside in parts.items():
         bound = {(score.job, score.at_ms): score for score in inside if score.answerer == "told"}
@@ -233,6 +244,7 @@ def _cells(own: Sequence[Score], bound: Mapping[tuple[str, int], Score], with_in
     came, answers = _arrays(own)
     yield f"{len(own)}"
     yield f"{100 * np.mean([each.held for each in own]):.0f}" if with_interval else "-"
+    yield f"{100 * np.mean(came > answers[:, 1]):.0f}"
     yield f"{pinball(came, answers):.1f}"
     # On the same questions, since not everybody answers all.
     both = [(score, bound[key]) for score in own if (key := (score.job, score.at_ms)) in bound]
@@ -283,14 +295,17 @@ def summary(lines: Sequence[Line]) -> str:
     )
 
 
-def page(lines: Sequence[Line], memories: Path, progress: Callable[[str], None]) -> str:
-    """Summary and table as plain text."""
-    jobs = {line.name: line for line in lines if isinstance(line, LoadedJob)}
-    scores = scored(lines, Asked(jobs, memories).answers(progress))
+def page(runs: Sequence[tuple[Sequence[Line], Path]], progress: Callable[[str], None]) -> str:
+    """Summaries and table as plain text, of the lines of each run and the file of the run's memories."""
+    scores: list[Score] = []
+    for number, (lines, memories) in enumerate(runs):
+        jobs = {line.name: line for line in lines if isinstance(line, LoadedJob)}
+        found = scored(lines, Asked(jobs, memories).answers(progress))
+        scores += [each._replace(job=f"{number}/{each.job}") for each in found]  # runs share the names of their jobs
     made = [HEAD, *rows(scores)]
     widths = [max(map(len, column)) for column in zip(*made, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in made]
-    said = summary(lines)
+    said = "".join(summary(lines) for lines, _ in runs)
     if written := [score for score in scores if score.answerer == "status"]:
         low, high = held_by_bootstrap(written)
         jobs_of = len({score.job for score in written})

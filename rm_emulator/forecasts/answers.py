@@ -71,7 +71,7 @@ class Tried(msgspec.Struct, frozen=True):
     start: Expected
     finish: Expected
     sooner_ms: int
-    """By how much sooner the job ends in the median of the draws; below 0: later."""
+    """By how much sooner after its submission the job ends, in the median of the draws."""
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,11 @@ from schedulers.objects.names import DEFAULT_QUEUE
 
 #: How many windows of arrivals are laid one after the other: a play that lasts longer sees no further arrivals.
 _WINDOWS: Final = 4
+_DAY_MS: Final = 86_400_000
+#: Time of day of `tonight`, ms: by then most people have left.
+_TONIGHT_MS: Final = 22 * 3_600_000
+#: A window of whole days is turned by days and, so that draws differ, by at most so long either way, ms.
+_EITHER_WAY_MS: Final = 3_600_000
 replace = msgspec.structs.replace
 
 
@@ -119,11 +124,22 @@ def _again(past: Iterable[PastJob], live: Sequence[WorkloadJob]) -> Iterator[Wor
         yield WorkloadJob(job=spec, submit_ms=job.submitted, runtimes=(Fixed(1),) * len(stages))
 
 
+def keeps_time_of_day(window_ms: int) -> bool:
+    """Whether jobs drawn from so long a window arrive at the time of day at which they came before."""
+    return window_ms > 0 and window_ms % _DAY_MS == 0
+
+
+def tonight(at_ms: int) -> int:
+    """The next 22:00 after a moment, ms on the same clock."""
+    return at_ms + _DAY_MS - (at_ms - _TONIGHT_MS) % _DAY_MS
+
+
 class Recent:
     """The batch jobs that arrived in the last `window_ms` before the moment; 0: none are to come.
 
     A draw turns the window by a random time and lays it end to end: gaps between arrivals, their bursts and the mix
-    of jobs stay as they were (a circular block bootstrap). Raises InvalidInput, see `arrived`.
+    of jobs stay as they were (a circular block bootstrap). Where the window is of whole days, so does the time of day,
+    to an hour. Raises InvalidInput, see `arrived`.
     """
 
     def __init__(self, run: Paused, moment: KnownRunTimes | None, window_ms: int) -> None:
@@ -138,6 +154,8 @@ class Recent:
             return ()
         random = keyed.generator(self._seed, "arrivals", str(self._now), draw)
         turn = int(random.random() * self._window)
+        if keeps_time_of_day(self._window):
+            turn += int((2 * random.random() - 1) * _EITHER_WAY_MS) - turn % _DAY_MS
         made = []
         for number, source in enumerate(self._sources):
             offset = (source.submit_ms - self._now + turn) % self._window

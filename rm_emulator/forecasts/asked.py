@@ -25,7 +25,7 @@ from rm_emulator.forecasts.answers import (
     judge,
     most_frequent,
 )
-from rm_emulator.forecasts.arrivals import arrived, guessed
+from rm_emulator.forecasts.arrivals import arrived, guessed, keeps_time_of_day, tonight
 from rm_emulator.forecasts.changes import AskedChange, ReadChange, Takeover, compared, read_change
 from rm_emulator.forecasts.job_file import read_jobs
 from rm_emulator.forecasts.moment import Paused, PausedRun, paused, refuse_late
@@ -267,7 +267,7 @@ class _Asking:
         return tuple(found)
 
     def _sooner(self, job: WorkloadJob, new: Sequence[WorkloadJob], with_: Sequence[Courses]) -> tuple[Tried, ...]:
-        """The changes to a new job that let it end sooner, in as many draws as are tried."""
+        """The changes to a new job that let it end sooner after its submission, in as many draws as are tried."""
         name, count = job.job.id, min(self.draws, _TRIED_DRAWS)
         before = [course.finish_ms for course in course_of(with_, name)[:count]]
         tried = []
@@ -277,7 +277,8 @@ class _Asking:
             courses = course_of(self._play_all(jobs, count, [name]), name)
             after = [course.finish_ms for course in courses]
             pairs = zip(before, after, strict=True)
-            gains = sorted(a - b for a, b in pairs if a is not None and b is not None)
+            later = changed.submit_ms - job.submit_ms
+            gains = sorted(a + later - b for a, b in pairs if a is not None and b is not None)
             if gains and gains[len(gains) // 2] > 0:
                 start, finish = (expected(getattr(c, field) for c in courses) for field in ("start_ms", "finish_ms"))
                 tried.append(Tried(kind, words, start, finish, gains[len(gains) // 2]))
@@ -297,3 +298,6 @@ class _Asking:
         for queue in sorted(tree):
             if queue not in parents and queue != job.job.queue:
                 yield "other_queue", f"in queue {queue}", replace(job, job=replace(job.job, queue=queue))
+        # Only where jobs to come have their time of day: else the cluster would just be emptier at any later time.
+        if keeps_time_of_day(self.question.arrivals_ms):
+            yield "tonight", "submitted tonight at 22:00", replace(job, submit_ms=tonight(job.submit_ms))

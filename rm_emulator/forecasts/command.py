@@ -158,7 +158,8 @@ def _new_job(job: NewJob, at_ms: int, tell: Callable[[int], str]) -> Iterator[st
     if soon:
         yield f"  Sooner because of it: {_delayed(soon[::-1])}."
     for tried in job.sooner:
-        yield f"  Tried: {tried.change} it would end {clock(tried.sooner_ms)} sooner (median)."
+        since = " after its submission" if tried.kind == "tonight" else ""
+        yield f"  Tried: {tried.change} it would end {clock(tried.sooner_ms)} sooner{since} (median)."
 
 
 def _compared(found: Compared, jobs: int) -> Iterator[str]:

@@ -24,7 +24,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     watched: tuple[str, ...]
     """Jobs whose end is the end of a play."""
     new: tuple[WorkloadJob, ...] = ()
-    """Jobs that are submitted at the moment."""
+    """Jobs that are submitted at the moment, or after."""
     arrivals_ms: int = 0
     """Jobs to come are drawn from those that arrived so long before the moment; 0: none come."""
     by: Takeover | None = None
@@ -65,6 +65,8 @@ class Here:
             drawn = tuple(moment.arriving(job, draw) for job in plan.new) if moment is not None else ()
             future = moment.draw(draw) if moment is not None else None
             names = tuple(job.job.id for job in plan.new)
-            return Play(future, (*drawn, *recent.jobs(draw)), plan.watched, names, takeover)
+            # By submission alone, so that of equal times new jobs come first.
+            coming = sorted((*drawn, *recent.jobs(draw)), key=lambda job: job.submit_ms)
+            return Play(future, tuple(coming), plan.watched, names, takeover)
 
         return made

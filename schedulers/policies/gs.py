@@ -22,6 +22,9 @@ from schedulers.kit.ordered import Order
 
 #: A possible next start: a job's stage, the paying queue, and the kind of tasks (see `Suggestion.pilots`).
 _Turn = tuple[JobState, StageState, int | None, bool | None]
+#: All that decides on the place of a job without waiting pilots: its size, whether tasks wait, whether pilots are left,
+#: and its work left, where that orders a queue.
+_Inputs = tuple[float | None, bool, bool, float]
 
 
 class _Place(msgspec.Struct):
@@ -44,6 +47,7 @@ class GenericScheduler(Policy, NeedsEstimates):
     predictor and works with any predictor. With a predictor that samples (`slearn`, `slearn_dag`, `posterior`) a
     sampling queue serves the pilots; the other tasks of a sampled job are held back until its pilots have finished, or
     run where nothing else fits (`work_conserving`). A job without an estimate stands in the queue given by `unsized`.
+    With `inside: least_left` a long job may starve behind shorter jobs of its queue.
     """
 
     class Params(LevelSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -81,6 +85,13 @@ class GenericScheduler(Policy, NeedsEstimates):
                 description="queue charged for held-back tasks that run during sampling: none, or the sampling queue"
             ),
         ] = "nobody"
+        inside: Annotated[
+            Literal["arrival", "least_left"],
+            msgspec.Meta(
+                description="order inside a queue: by arrival in the queue (the paper), or least estimated work left "
+                "first, jobs without an estimate before all others (ours)"
+            ),
+        ] = "arrival"
         tie: TieSetting = "submit"
 
     params: Params
@@ -93,8 +104,9 @@ class GenericScheduler(Policy, NeedsEstimates):
         self._places: dict[str, _Place] = {}
         self._charges: dict[int, tuple[int, list[int]]] = {}  # container -> (queue, what it holds)
         self._entered = 0
+        self._by_left = params.inside == "least_left"
         # Fast path: of jobs without waiting pilots the last inputs of their place, unchanged by most facts.
-        self._settled: dict[str, tuple[float | None, bool, bool]] = {}
+        self._settled: dict[str, _Inputs] = {}
 
     # -- the loop -------------------------------------------------------------------------------
 
@@ -152,7 +164,7 @@ class GenericScheduler(Policy, NeedsEstimates):
                 self._forget(levels, name)
                 if view.has_executors:
                     self._sweep(view)
-            elif (job.pilots_left and self._has_pilots(job)) or settled.get(name) != _inputs(job):
+            elif (job.pilots_left and self._has_pilots(job)) or settled.get(name) != self._inputs(job, view):
                 self._update_rank(job, view, levels)
 
     def _update_rank(self, job: JobState, view: ClusterView, levels: Levels) -> None:
@@ -168,13 +180,13 @@ class GenericScheduler(Policy, NeedsEstimates):
             place.pilots_entered = self._next()
         others = bool(job.waiting) if not pilots else any(stage.waiting_non_pilots for stage in job.open_stages())
         standing = (queue, others, pilots)
-        if standing != place.standing:
+        if standing != place.standing or self._by_left:
             place.standing = standing
             self._enlist(job, view, levels, place, others=others, pilots=pilots)
         if pilots:
             self._settled.pop(job.id, None)
         else:
-            self._settled[job.id] = _inputs(job)
+            self._settled[job.id] = self._inputs(job, view)
 
     def _enlist(
         self, job: JobState, view: ClusterView, levels: Levels, place: _Place, *, others: bool, pilots: bool
@@ -182,9 +194,10 @@ class GenericScheduler(Policy, NeedsEstimates):
         """Put the job into the orders of the queues of its places, as far as there is something to start."""
         queue, tie = place.queue, view.tie(job, self.params.tie)
         if queue is not None:
-            self._keep(levels.orders[queue], job, others or (queue == self._sampling and pilots), (place.entered, tie))
+            key = (self._left_ms(job, view), place.entered, tie)
+            self._keep(levels.orders[queue], job, others or (queue == self._sampling and pilots), key)
         if queue != self._sampling:
-            self._keep(levels.orders[self._sampling], job, pilots, (place.pilots_entered, tie))
+            self._keep(levels.orders[self._sampling], job, pilots, (0.0, place.pilots_entered, tie))
         self._keep(self._held, job, queue is None and others, (job.seq,))
 
     def _queue(self, job: JobState, levels: Levels) -> int | None:
@@ -197,6 +210,13 @@ class GenericScheduler(Policy, NeedsEstimates):
         if job.size_ms is None:
             return 0 if self.params.unsized == "first" else self.params.queues - 1
         return levels.of(job.size_ms)
+
+    def _inputs(self, job: JobState, view: ClusterView) -> _Inputs:
+        return job.size_ms, job.waiting > 0, job.pilots_left > 0, self._left_ms(job, view)
+
+    def _left_ms(self, job: JobState, view: ClusterView) -> float:
+        """Estimated work left where that orders a queue, else 0; 0, too, without an estimate."""
+        return (view.remaining_ms(job) or 0.0) if self._by_left else 0.0
 
     @staticmethod
     def _has_pilots(job: JobState) -> bool:
@@ -302,8 +322,3 @@ class GenericScheduler(Policy, NeedsEstimates):
             if job is not None and place.standing is not None:
                 _, others, pilots = place.standing
                 self._enlist(job, view, levels, place, others=others, pilots=pilots)
-
-
-def _inputs(job: JobState) -> tuple[float | None, bool, bool]:
-    """All that decides on the place of a job without waiting pilots."""
-    return job.size_ms, job.waiting > 0, job.pilots_left > 0

@@ -10,6 +10,7 @@ import math
 import os
 import random
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
@@ -233,10 +234,15 @@ def _takes(command: str, found: Any, parameter: Any, kind: str, value: str | Non
 
 def _type(found: Any, parameter: Any) -> Any:
     """`bool`, `int`, `float`, `str` or `Path`: what one word of the parameter is."""
-    if parameter.name not in (hints := get_type_hints(inspect.unwrap(found.callback)) if found.callback else {}):
+    if parameter.name not in (hints := _hints(found.callback) if found.callback else {}):
         return bool  # the parameters of typer's own: --install-completion
     type_ = hints[parameter.name]
     while get_origin(type_) is not None:
         type_ = next(each for each in get_args(type_) if each is not type(None))
     assert not isinstance(type_, UnionType)
     return type_
+
+
+@cache  # thousands of cases ask about a hundred commands
+def _hints(callback: Any) -> Mapping[str, Any]:
+    return get_type_hints(inspect.unwrap(callback))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from benchmarks.kubernetes.when_scores import (
     Whole,
     held_by_bootstrap,
     lines_of,
+    page,
     rows,
     rules,
     scored,
@@ -61,11 +63,11 @@ def ended(name: str, rest_s: float, *, succeeded: bool = True) -> Ended:
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(2, 80), st.integers(0, 1000))
-def test_every_job_of_a_mix_can_be_submitted_and_half_of_them_recur(count: int, seed: int) -> None:
-    mix = load(count, 6, seed)
-    assert len({each.name for each in mix}) == count
-    assert sum(each.recurring != "" for each in mix) == -(-count // 2)
+@given(st.integers(2, 80), st.integers(0, 20), st.integers(0, 1000))
+def test_every_job_of_a_mix_can_be_submitted_and_half_of_them_recur(count: int, long: int, seed: int) -> None:
+    mix = load(count, long, 6, seed)
+    assert len({each.name for each in mix}) == count + long
+    assert sum(each.recurring != "" for each in mix) == -(-count // 2) + -(-long // 2)
     assert [each.at_s for each in mix] == sorted(each.at_s for each in mix)
     for each in mix:
         made = core_job(msgspec.convert(dagjob_of(each, "space"), DagJob), Resources(("cpu", "memory", "pods")))
@@ -74,8 +76,17 @@ def test_every_job_of_a_mix_can_be_submitted_and_half_of_them_recur(count: int, 
     assert nodes_for(mix, cpus=8, load=1.0) >= nodes_for(mix, cpus=8, load=2.0) >= 2
 
 
+def test_long_jobs_leave_the_rest_of_the_mix_alone() -> None:
+    short, both = load(60, 0, 6, 1), load(60, 14, 6, 1)
+    assert [each for each in both if each in short] == short
+    long = [each for each in both if each not in short]
+    assert len(long) == 14
+    # Each takes its stages one after the other: so most ends are more than five minutes ahead.
+    assert np.median([sum(stage.mean_s for stage in each.stages) for each in long]) > 300
+
+
 def test_run_times_vary_by_half_their_mean_and_more_and_differ_from_claims() -> None:
-    mix = load(60, 6, 1)
+    mix = load(60, 0, 6, 1)
     truth = [
         run_of(1, each, number, index, 1)[0]
         for each in mix
@@ -143,7 +154,7 @@ def score(answerer: str, name: str, came_s: float, answer: tuple[float, float, f
     return Score(answerer, name, NOW, came_s, answer, again, more=False)
 
 
-def test_a_table_has_a_part_for_each_horizon_and_for_first_and_later_runs() -> None:
+def test_a_table_has_a_part_for_each_horizon_and_for_first_and_further_runs() -> None:
     found = [
         score("status", "a", 50, (40, 60, 90), again=False),
         score("status", "b", 100, (40, 60, 90), again=True),
@@ -154,13 +165,14 @@ def test_a_table_has_a_part_for_each_horizon_and_for_first_and_later_runs() -> N
     assert made["30 s to 1 min", "status"] == [
         "1",
         "100",
+        "0",
         f"{(1 + 5 + 4) / 3:.1f}",
         f"{(1 + 5 + 4) / (0 + 5 + 2):.2f}",
         "20",
     ]
-    assert made["later", "status"] == ["1", "0", f"{(6 + 20 + 9) / 3:.1f}", "-", "40"]
+    assert made["again", "status"] == ["1", "0", "100", f"{(6 + 20 + 9) / 3:.1f}", "-", "40"]
     assert ("5 to 20 min", "status") not in made
-    assert ("later", "told") not in made
+    assert ("again", "told") not in made
     assert made["none more", "status"] == made["all", "status"]
     assert ("arrivals", "status") not in made
 
@@ -184,8 +196,8 @@ def test_a_file_of_lines_is_read_back_and_one_of_an_interrupted_run_is_refused(t
     file, whole = tmp_path / "run.jsonl", Whole(2, 8, 1)
     lines: list[Line] = [
         job("a"),
-        Ran("a", 0, 0, 0, 10.0, 0),
-        Ran("a", 0, 1, 0, 30.0, 0),
+        Ran("a", 0, 0, 0, NOW, 10.0, 0),
+        Ran("a", 0, 1, 0, NOW, 30.0, 0),
         answered("a"),
         ended("a", 60),
         whole,
@@ -199,6 +211,16 @@ def test_a_file_of_lines_is_read_back_and_one_of_an_interrupted_run_is_refused(t
     file.write_text(json.dumps({"type": "ended"}))
     with pytest.raises(InvalidInput, match=r"run\.jsonl:1: "):
         lines_of(file)
+
+
+def test_runs_of_several_seeds_are_scored_together_and_their_jobs_are_kept_apart(tmp_path: Path) -> None:
+    memories = tmp_path / "run.jsonl.memories"
+    memories.touch()
+    lines: list[Line] = [job("a"), Ran("a", 0, 0, 0, NOW, 10.0, 0), answered("a", expected(40, 60, 90)), ended("a", 80)]
+    run = [*lines, Whole(2, 8, 1)]
+    made = page([(run, memories), (run, memories)], lambda text: None)
+    assert "by bootstrap over 2 jobs" in made
+    assert re.search(r"^all +status +2 +100 +100 ", made, re.MULTILINE)
 
 
 @pytest.mark.slow

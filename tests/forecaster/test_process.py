@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
+import msgspec
 import pytest
+import structlog
 
-from forecaster.answers import Answers, MemoryUnusable
+from forecaster.answers import Answers, MemoryUnusable, NoAnswer
 from forecaster.config import ForecasterConfig
 from forecaster.process import WRITES_PER_S, ForecasterProcess
 from operators import metrics
-from operators.client import Client, Conflict, NotFound, Unreachable
+from operators.client import Client, Conflict, Forbidden, NotFound, Unreachable
 from operators.extender.snapshots import Snapshots
 from operators.serving.ports import ManagementPort
 from schedulers.objects.dagjob import ExpectedStatus
@@ -27,17 +30,28 @@ CONFIG = ForecasterConfig(namespace="rm-system", management=ManagementPort(addre
 class Api(StoreClient):
     """Lists so many DagJobs, and keeps when which status was written. away: each list or write fails, until then.
 
-    busy: so many writes meet another writer. gone, again: jobs deleted, and made anew, since they were listed.
+    busy: so many writes meet another writer. gone, again, over: jobs deleted, made anew, and ended, since they were
+    listed. refused: each write is. lists: how often DagJobs were listed from the first.
     """
 
     def __init__(self, store: Store, jobs: int) -> None:
         super().__init__(store)
-        self.jobs = [{"metadata": {"name": f"j{i}", "namespace": "n", "uid": f"uid-{i:04}-long"}} for i in range(jobs)]
+        self.jobs: list[dict[str, Any]] = [
+            {"metadata": {"name": f"j{i}", "namespace": "n", "uid": f"uid-{i:04}-long"}} for i in range(jobs)
+        ]
         self.written: list[tuple[float, str, Any]] = []
         self.away = 0
         self.busy = 0
         self.gone: set[str] = set()
         self.again: set[str] = set()
+        self.over: set[str] = set()
+        self.refused = False
+        self.lists = 0
+
+    def end(self, name: str) -> None:
+        """The controllers have written that the job has succeeded."""
+        (job,) = (job for job in self.jobs if job["metadata"]["name"] == name)
+        job["status"] = {**job.get("status", {}), "phase": "Succeeded", "completionTime": "2026-01-01T00:00:01Z"}
 
     def uid_of(self, name: str) -> str:
         if name in self.gone:
@@ -47,11 +61,14 @@ class Api(StoreClient):
 
     async def get(self, path: str, **params: str) -> Any:
         if "/dagjobs/" in path:
-            return {"metadata": {"uid": self.uid_of(path.rpartition("/")[2]), "resourceVersion": "7"}}
+            name = path.rpartition("/")[2]
+            phase = "Succeeded" if name in self.over else "Running"
+            return {"metadata": {"uid": self.uid_of(name), "resourceVersion": "7"}, "status": {"phase": phase}}
         if path != DAGJOBS:
             return await super().get(path, **params)
         self._fail()
         first = int(params.get("continue", 0))
+        self.lists += first == 0
         more = str(first + 2) if first + 2 < len(self.jobs) else ""
         return {"items": self.jobs[first : first + 2], "metadata": {"continue": more}}
 
@@ -60,6 +77,8 @@ class Api(StoreClient):
         assert (how["kind"], how["field_manager"], how["force"]) == ("apply", "rm-forecaster", True)
         assert body["metadata"]["resourceVersion"] == "7"
         name = body["metadata"]["name"]
+        if self.refused:
+            raise Forbidden(403, "Forbidden", f"{name} may not be written")
         if self.busy:
             self.busy -= 1
             raise Conflict(409, "Conflict", path)
@@ -156,3 +175,46 @@ def test_a_memory_that_cannot_be_used_is_asked_once_and_counted(another: bool) -
     api, asked = observed(3, 120, error=MemoryUnusable("another version"), later=later if another else None)
     assert (asked, api.written) == (1 + another, [])
     assert counted._value.get() - before == asked
+
+
+@pytest.mark.parametrize("error", [None, MemoryUnusable("another version"), NoAnswer("too long")])
+def test_an_answer_goes_when_its_job_ends_while_the_brain_stores_nothing_of_use(error: Exception | None) -> None:
+    apis: list[Api] = []
+    ended_s = math.inf
+
+    def before(api: Api) -> None:
+        apis.append(api)
+        if error is not None:  # of the process before
+            for job in api.jobs:
+                job["status"] = {"phase": "Running", "expected": msgspec.to_builtins(UNKNOWN)}
+
+    async def later(_: Snapshots) -> None:
+        nonlocal ended_s
+        ended_s = asyncio.get_running_loop().time()
+        apis[0].end("j1")
+
+    api, asked = observed(3, 60, before=before, later=later, error=error)
+    assert asked == 1
+    told = [] if error is not None else [(name, {"expected": UNKNOWN}) for name in ("j0", "j1", "j2")]
+    assert [(name, status) for _, name, status in api.written] == [*told, ("j1", {})]
+    assert ended_s <= api.written[-1][0] <= ended_s + CONFIG.every / 1000
+
+
+def test_a_job_that_ended_during_the_plays_is_not_told_of_an_end_to_come() -> None:
+    api, _ = observed(3, 60, before=lambda api: api.over.add("j1"))
+    assert [name for _, name, _ in api.written] == ["j0", "j2"]
+
+
+def test_dagjobs_without_an_answer_are_listed_for_another_memory_alone() -> None:
+    listed: list[Api] = []
+    observed(3, 120, error=NoAnswer("too long"), before=listed.append)
+    assert listed[0].lists == 2
+
+
+def test_refused_writes_have_a_line_a_minute_with_their_number() -> None:
+    with structlog.testing.capture_logs() as lines:
+        api, _ = observed(250, 130, before=lambda api: setattr(api, "refused", True))
+    said = [line for line in lines if line["event"] == "answers cannot be written"]
+    assert [line["writes"] for line in said] == [1, 249]
+    assert said[0]["why"] == "Forbidden: j0 may not be written"
+    assert api.written == []

@@ -72,6 +72,37 @@ def test_jobs_of_one_queue_go_in_order_of_arrival() -> None:
     assert served(made.handle(Tick(0))) == ["b", "a"]
 
 
+def test_jobs_of_one_queue_go_by_work_left_if_so_asked() -> None:
+    made = scheduler({"kind": "gs", "inside": "least_left"}, node("n", 1), offers="cycle", predictor=ORACLE)
+    told(made, long=(3, 100_000), short=(2, 120_000))
+    order = []
+    for number in range(5):
+        order += served(made.handle(Tick(number)))
+        made.handle(ContainerEnded(number, number + 1, 0, 100_000))
+    assert order == ["short", "short", "long", "long", "long"]
+
+
+def test_work_left_falls_as_tasks_end() -> None:
+    made = scheduler({"kind": "gs", "inside": "least_left"}, node("n", 1), offers="cycle", predictor=ORACLE)
+    told(made, first=(3, 100_000))
+    order = served(made.handle(Tick(0)))
+    told(made, at=1, later=(2, 110_000))  # first has 300 s left, then 200 s
+    for number in range(1, 5):
+        made.handle(ContainerEnded(number, number, 0, 100_000))
+        order += served(made.handle(Tick(number)))
+    assert order == ["first", "first", "first", "later", "later"]
+
+
+def test_a_job_without_an_estimate_goes_before_those_with_work_left() -> None:
+    made = scheduler({"kind": "gs", "inside": "least_left"}, node("n", 1), offers="cycle", predictor=SLEARN)
+    made.handle(JobSubmitted(0, job("sampled", stage(4))))
+    for number in range(1, 3):  # its pilots
+        made.handle(Tick(number))
+        made.handle(ContainerEnded(number, number, 0, 10))
+    made.handle(JobSubmitted(3, job("thin", stage(1))))
+    assert served(made.handle(Tick(3))) == ["thin"]
+
+
 def test_a_job_does_not_move_once_it_is_estimated() -> None:
     made = scheduler("gs", node("n", 1), offers="cycle", predictor=ORACLE)
     told(made, a=(3, 400_000))
