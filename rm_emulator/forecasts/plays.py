@@ -41,6 +41,10 @@ class PlayFailed(UserError, RuntimeError):
     """A play ended with an error; the message has the error."""
 
 
+class PlayKilled(PlayFailed):
+    """The process of a play was killed, as the kernel does when memory runs out."""
+
+
 class CourseRecording(Recording):
     """Keeps the course of each job, and calls `stop` when all watched jobs are over.
 
@@ -100,7 +104,7 @@ def play(simulation: Simulation, what: Play, ends: TaskEnds | None = None) -> Co
 
 
 def plays(simulation: Simulation, whats: Sequence[Callable[[], Play]], at_once: int = CORES) -> Iterator[Courses]:
-    """The courses of each play, in order. at_once: number of processes. Raises PlayFailed.
+    """The courses of each play, in order. at_once: number of processes. Raises PlayFailed and PlayKilled.
 
     The plays are made in the forked processes, so that a draw's memory is gone with its process.
     """
@@ -142,7 +146,7 @@ def _received(ours: Connection, name: str) -> Courses:
     try:
         data = ours.recv_bytes()
     except EOFError:
-        raise PlayFailed(f"{name}: its process was killed") from None
+        raise PlayKilled(f"{name}: its process was killed") from None
     finally:
         ours.close()
     if data[:1] == b"!":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,7 +17,7 @@ from rm_emulator.experiments.call import Call, CallFailed, CallLost, CallPlace, 
 from rm_emulator.experiments.cell import Cell, paths_of
 from rm_emulator.forecasts.moment import Paused, PausedRun, paused_cell
 from rm_emulator.forecasts.plans import Here, Plan
-from rm_emulator.forecasts.plays import Courses, PlayFailed
+from rm_emulator.forecasts.plays import Courses, PlayFailed, PlayKilled
 from rm_emulator.forecasts.present import Present, paused_present
 from rm_emulator.plugins import load_plugins
 
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from rm_emulator.experiments.dask_calls import Calls
     from rm_emulator.experiments.dask_engine import DaskEngine
 
-#: Draws of a call: a call pays once for its process, and a worker that dies loses no more.
+#: Draws of a call: a call pays once for its process, and a worker that dies loses no more. The origin travels with each
+#: call: 20 ms of CPU for the 2 MB of 400 nodes and 3,000 jobs, whose five plays take 2.5 s.
 _DRAWS: Final = 5
 
 
@@ -73,7 +76,12 @@ class RemotePlays:
 
 def _play(asked: tuple[str, Origin, Plan], place: CallPlace) -> list[Courses]:
     name, origin, plan = asked
-    return _player(name, origin, plan.at_ms, place).play(plan)
+    try:
+        return _player(name, origin, plan.at_ms, place).play(plan)
+    except PlayKilled:
+        # As the call of a cell that is killed: `dask_calls.ATTEMPTS` processes play the call before the question ends.
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise
 
 
 #: Of a process, the last run that was asked about: questions come in order of their moments, and many to a moment.

@@ -28,6 +28,7 @@ from tests.forecasts.test_simulate import SCENARIO, file
 
 pytest.importorskip("distributed")
 from benchmarks.dask_cluster import DaskCluster
+from rm_emulator.experiments.dask_calls import ATTEMPTS
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +43,25 @@ FAILS = textwrap.dedent(
 
         def schedule(self, view, offer):
             raise ArithmeticError("no room for doubt")
+    """
+)
+
+DIES = textwrap.dedent(
+    """
+    import os, signal
+    from pathlib import Path
+    from schedulers.core.policy import policies
+    from schedulers.policies.fifo import Fifo
+
+    @policies.register("dies_on_workers", source="a test")
+    class Dies(Fifo):
+        '''As fifo; for each file of the folder a process is killed.'''
+
+        def schedule(self, view, offer):
+            for file in Path("FOLDER").iterdir():
+                file.unlink(missing_ok=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().schedule(view, offer)
     """
 )
 
@@ -115,3 +135,29 @@ def test_a_play_that_fails_on_a_worker_is_told_with_its_draws(
         rm_emulator.simulate(
             run, middle, draws=7, earlier=0, policy="fails_on_workers", plugins=[plugin], engine=cluster.engine
         )
+
+
+def _dying(folder: Path, deaths: int) -> dict[str, Any]:
+    """Options of a question whose policy has so many processes killed."""
+    files = folder / "deaths"
+    files.mkdir()
+    for number in range(deaths):
+        (files / str(number)).touch()
+    plugin = folder / "dies_on_workers.py"
+    plugin.write_text(DIES.replace("FOLDER", str(files)))
+    return {"draws": 2, "earlier": 0, "policy": "dies_on_workers", "plugins": [plugin]}
+
+
+def test_a_play_that_is_killed_alone_begins_again(run: Path, middle: str, cluster: DaskCluster, tmp_path: Path) -> None:
+    asked = _dying(tmp_path, 1)
+    answer = rm_emulator.simulate(run, middle, engine=cluster.engine, **asked).answer
+    assert not list((tmp_path / "deaths").iterdir())
+    assert answer == rm_emulator.simulate(run, middle, **asked).answer
+
+
+def test_a_play_that_is_killed_again_and_again_ends_the_question(
+    run: Path, middle: str, cluster: DaskCluster, tmp_path: Path
+) -> None:
+    with pytest.raises(PlayFailed, match=r"draws 0 to 1: .* ended with signal 9 .*attempts"):
+        rm_emulator.simulate(run, middle, engine=cluster.engine, **_dying(tmp_path, 30))
+    assert len(list((tmp_path / "deaths").iterdir())) >= 30 - 2 * ATTEMPTS
