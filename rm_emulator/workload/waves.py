@@ -91,7 +91,7 @@ class StageWaves:
     Raises ValueError when nothing at all was measured.
     """
 
-    __slots__ = ("_choices", "_fresh", "_tables", "rough_ms")
+    __slots__ = ("choices", "rough_ms", "tables")
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class StageWaves:
     ) -> None:
         new, known, warm = _scaled(fresh, scale), _scaled(filled(first), scale), _scaled(rest, scale)
         levels = sorted(known)
-        drawn: dict[str, dict[int, list[int]]] = {"fresh": {}, "first": {}, "rest": {}}
+        drawn: dict[Wave, dict[int, list[int]]] = {"fresh": {}, "first": {}, "rest": {}}
         for level in levels:
             lists = _lists(new.get(level, []), known[level], warm.get(level, []), warmup_ms)
             if lists is not None:
@@ -114,8 +114,10 @@ class StageWaves:
                     drawn[wave][level] = durations
         if not drawn["rest"]:
             raise ValueError("a stage without a single measured duration")
-        self._choices = _INVERTED if inverted else _INTERPOLATED
-        self._tables = {wave: [_at(durations, level, levels) for level in LEVELS] for wave, durations in drawn.items()}
+        self.choices: Sequence[tuple[int, int, float]] = _INVERTED if inverted else _INTERPOLATED
+        """By number of executors, 0 to 100: index of the level below, of the level above, probability of the former."""
+        self.tables = {wave: [_at(durations, level, levels) for level in LEVELS] for wave, durations in drawn.items()}
+        """By wave and level of LEVELS, the measured run times, ms."""
         self.rough_ms: float = mean_of(new, known, warm) if rough_ms is None else rough_ms * scale
 
     def duration(self, u_level: float, u_pick: float, executors: int, wave: Wave) -> int:
@@ -126,8 +128,8 @@ class StageWaves:
         wave: 'fresh' for an executor without an earlier task of the job, 'rest' after a task of the same stage, 'first'
             otherwise.
         """
-        below, above, share = self._choices[executors if executors < _TOP else _TOP]
-        durations = self._tables[wave][below if u_level < share else above]
+        below, above, share = self.choices[executors if executors < _TOP else _TOP]
+        durations = self.tables[wave][below if u_level < share else above]
         return durations[int(u_pick * len(durations))]
 
 
@@ -177,18 +179,19 @@ class TaskDraws:
     First attempts are drawn as a block when the stage appears, later attempts one by one.
     """
 
-    __slots__ = ("_job", "_level", "_pick", "_seed", "_stage")
+    __slots__ = ("_job", "_seed", "_stage", "level", "pick")
 
     def __init__(self, seed: int, job: str, stage: int, tasks: int) -> None:
         block = keyed.generator(seed, "durations", job, stage).random((2, tasks))
         self._seed, self._job, self._stage = seed, job, stage
-        self._level: list[float] = block[0].tolist()
-        self._pick: list[float] = block[1].tolist()
+        self.level: list[float] = block[0].tolist()
+        self.pick: list[float] = block[1].tolist()
+        """By task, of its first attempt."""
 
     def of(self, index: int, attempt: int = 0) -> tuple[float, float]:
         """(u_level, u_pick) of an attempt (0 is the first) of task `index`."""
         if attempt == 0:
-            return self._level[index], self._pick[index]
+            return self.level[index], self.pick[index]
         ids = (self._job, self._stage, index, attempt)
         return (
             keyed.uniform(self._seed, "durations", *ids, "level"),
@@ -203,8 +206,8 @@ class TaskDurations:
 
     def __init__(self, waves: StageWaves, draws: TaskDraws) -> None:
         self.waves, self.draws = waves, draws
-        self._choices, self._tables = waves._choices, waves._tables
-        self._level, self._pick = draws._level, draws._pick
+        self._choices, self._tables = waves.choices, waves.tables
+        self._level, self._pick = draws.level, draws.pick
 
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
         """Run time of an attempt of task `index`; executors and wave as in `StageWaves.duration`."""
