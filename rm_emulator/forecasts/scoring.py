@@ -48,33 +48,36 @@ def scores(
     label: str,
     seed: int,
     questions: int,
-    a_moment: int = 4,
+    a_moment: int = 20,
     draws: int = 20,
     arrivals: bool = True,
+    others: Mapping[str, Callable[[PausedRun], KnownRunTimes]] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> pl.DataFrame:
     """A row per question and answerer: job, at_s, came_s (remaining time that came), answerer, p10_s, p50_s, p90_s.
 
-    questions: how many, `a_moment` at each of several moments. draws: of each answer. arrivals: jobs go on to arrive as
-    before the moment; nothing of the jobs that really came is known. Answerers: `simulate`; `told`, the same plays with
+    questions: how many at least, as far as the run has so many; at most `a_moment` at a moment, since the questions of
+    a moment share its plays. draws: of each answer. arrivals: jobs go on to arrive as before the moment; nothing of
+    the jobs that really came is known. others: further answerers, by name, that make the same plays with what they
+    know of a run. Answerers: `simulate`; `told`, the same plays with
     the true mean and variation of each stage in place of beliefs; `drain_rate`, the jobs before this one over the jobs
     that ended per second (kueue#14477); `progress`, the elapsed time over the part of the tasks that has ended (Spark).
     """
-    table = read_table(folder / "runs" / label / str(seed), "jobs", ["id", "finish_ms"])
-    came = {job: end for job, end in table.iter_rows() if end is not None}
-    run, random, end = paused(folder, label, seed), keyed.generator(seed, "questions"), max(came.values())
-    moments = -(-questions // a_moment)
+    table = read_table(folder / "runs" / label / str(seed), "jobs", ["id", "submit_ms", "finish_ms"])
+    spans = [(submit, end) for _, submit, end in table.iter_rows() if end is not None]
+    came = {job: end for job, _, end in table.iter_rows() if end is not None}
+    run, random = paused(folder, label, seed), keyed.generator(seed, "questions")
+    moments = _moments(spans, questions, a_moment)
     rows: list[tuple[object, ...]] = []
-    for number in range(moments):
-        at = int(end * (_FROM + (_TO - _FROM) * number / moments))
+    for number, at in enumerate(moments):
         run.advance(at)
         jobs = [job for name, job in run.simulation.jobs.items() if came.get(name, 0) - at >= 1000 * LEAST_S]
         asked = [jobs[index] for index in random.permutation(len(jobs))[:a_moment].tolist()]
         if not asked:
             continue
         if progress is not None:
-            progress(f"{label}, seed {seed}: moment {number + 1} of {moments}")
-        for answerer, answers in _answers(run, asked, draws, arrivals=arrivals):
+            progress(f"{label}, seed {seed}: moment {number + 1} of {len(moments)}")
+        for answerer, answers in _answers(run, asked, draws, {"told": _Told, **(others or {})}, arrivals=arrivals):
             rows += [
                 (job.name, at / 1000, (came[job.name] - at) / 1000, answerer, *answer)
                 for job in asked
@@ -84,8 +87,27 @@ def scores(
     return pl.DataFrame(rows, names, orient="row")
 
 
+def _moments(spans: Sequence[tuple[int, int]], questions: int, a_moment: int) -> list[int]:
+    """The least number of evenly spread moments with so many questions, or one for each question.
+
+    spans: submission and end of each job, ms.
+    """
+    end, found = max(end for _, end in spans), list[int]()
+    for moments in range(-(-questions // a_moment), questions + 1):
+        found = [int(end * (_FROM + (_TO - _FROM) * number / moments)) for number in range(moments)]
+        live = (sum(submit <= at <= end - 1000 * LEAST_S for submit, end in spans) for at in found)
+        if sum(min(a_moment, jobs) for jobs in live) >= questions:
+            break
+    return found
+
+
 def _answers(
-    run: PausedRun, jobs: Sequence[Master], draws: int, *, arrivals: bool
+    run: PausedRun,
+    jobs: Sequence[Master],
+    draws: int,
+    others: Mapping[str, Callable[[PausedRun], KnownRunTimes]],
+    *,
+    arrivals: bool,
 ) -> Iterator[tuple[str, Mapping[str, Quantiles]]]:
     moment = run.moment()
     assert moment is not None  # nobody is told true run times
@@ -93,7 +115,7 @@ def _answers(
     # Where nobody came for so long, nobody is expected.
     if not arrivals or run.simulation.arrivals.arrived[-1].submit_ms <= run.at_ms - window:
         window = 0
-    for name, known in (("simulate", moment), ("told", _Told(run))):
+    for name, known in {"simulate": moment, **{name: made(run) for name, made in others.items()}}.items():
         recent = Recent(run, moment, window)
         yield name, simulated(run, known, recent, [job.name for job in jobs], draws)
     ended = sorted(end for end in run.past.ended.values() if end <= run.at_ms)
@@ -181,6 +203,12 @@ def progressed(elapsed_s: float, ended: int, tasks: int) -> Quantiles:
 
 def pinball(came: Floats, answers: Floats) -> float:
     """Mean pinball loss over QUANTILES, s. came: [N]; answers: [N, 3]."""
+    return float(pinballs(came, answers).mean())
+
+
+def pinballs(came: Floats, answers: Floats) -> Floats:
+    """Pinball loss of each answer, mean over QUANTILES, s, [N]. came: [N]; answers: [N, 3]."""
     off = came[:, None] - answers
     levels = np.array(QUANTILES)
-    return float(np.maximum(levels * off, (levels - 1) * off).mean())
+    losses: Floats = np.maximum(levels * off, (levels - 1) * off).mean(axis=1)
+    return losses
