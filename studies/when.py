@@ -15,13 +15,17 @@ import polars as pl
 import typer
 
 from rm_emulator.files import replacing, write_file
-from rm_emulator.forecasts.scoring import pinballs, scores
+from rm_emulator.forecasts.scoring import Law, pinballs, scores
 from rm_emulator.program import end
+from rm_emulator.workload.synthetic import PRESETS
 from schedulers.core import keyed
+from studies.preset_law import preset_law
 from studies.tables import document, filled, run, table
 
 NAME: Final = "results-when"
-ANSWERERS: Final = ("simulate", "told", "drain_rate", "progress")
+ANSWERERS: Final = ("simulate", "law", "told", "drain_rate", "progress")
+#: The answerers that give a time and no interval.
+RIVALS: Final = ("drain_rate", "progress")
 #: Remaining times that came, s, by which the answers are told apart.
 HORIZONS: Final[Mapping[str, tuple[float, float]]] = {
     "30 s to 5 min": (30, 300),
@@ -41,7 +45,7 @@ HEAD: Final = (
 _QUESTION, _MOMENT = ("seed", "at_s", "job"), ("seed", "at_s")
 _QUANTILES: Final = ("p10_s", "p50_s", "p90_s")
 _BOOTSTRAPS: Final = 2000
-_CORES: Final = {"count": 100, "capacity": {"cpu": 1, "memory": "4Gi"}}
+_CORES: Final[dict[str, Any]] = {"count": 100, "capacity": {"cpu": 1, "memory": "4Gi"}}
 
 
 def scenarios(data: Path, seeds: list[int]) -> dict[str, dict[str, Any]]:
@@ -95,11 +99,19 @@ def measure(out: Path, name: str, scenario: Mapping[str, Any], questions: int, d
     for seed in runs:
         kept = out / f"{name}-{seed}-{part}-{draws}.parquet"
         if not kept.exists():
-            found = scores(out / name, label=label, seed=seed, questions=part, draws=draws, progress=_report)
+            found = scores(
+                out / name, label=label, seed=seed, questions=part, draws=draws, law=_law(scenario), progress=_report
+            )
             with replacing(kept) as file:
                 found.write_parquet(file)
         frames.append(pl.read_parquet(kept).with_columns(seed=pl.lit(seed)))
     return pl.concat(frames)
+
+
+def _law(scenario: Mapping[str, Any]) -> Law | None:
+    """The law that draws the workload; None for a trace."""
+    workload = scenario["spec"]["workload"]
+    return preset_law(PRESETS[workload["preset"]], _CORES["count"]) if workload["kind"] == "synthetic" else None
 
 
 def _report(line: str) -> None:
@@ -115,8 +127,7 @@ def rows(found: pl.DataFrame) -> Iterator[list[str]]:
             own = part.filter(pl.col("answerer") == answerer)
             if own.is_empty():
                 continue
-            # The rivals answer with a time and no interval.
-            interval = _ratio(own, "held", "one", 100) if answerer in ANSWERERS[:2] else "-"
+            interval = "-" if answerer in RIVALS else _ratio(own, "held", "one", 100)
             over = "1.00" if answerer == "told" else _ratio(own, "loss", "told", 1, 2)
             means = own.select(pl.col("loss").mean(), pl.col("error").median() * 100).row(0)
             yield [horizon, answerer, f"{len(own)}", interval, f"{means[0]:.0f}", over, f"{means[1]:.0f}"]
@@ -144,6 +155,10 @@ def _ratio(part: pl.DataFrame, over: str, under: str, times: float, digits: int 
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
+def _asked(answers: pl.DataFrame) -> str:
+    return f"{answers.height} questions at {answers.n_unique(_MOMENT)} moments"
+
+
 def main(
     out: Annotated[Path, typer.Option(help="where runs and scores are kept")] = Path("out/when"),
     docs: Annotated[Path, typer.Option(help="the folder with results-when.in.md")] = Path("docs"),
@@ -160,8 +175,7 @@ def main(
         for name, scenario in scenarios(data, list(range(1, seeds + 1))).items()
     }
     known = {name: table(HEAD, list(rows(frame))) for name, frame in found.items()}
-    asked = {name: frame.filter(pl.col("answerer") == "simulate") for name, frame in found.items()}
-    asked = {name: f"{frame.height} questions at {frame.n_unique(_MOMENT)} moments" for name, frame in asked.items()}
+    asked = {name: _asked(frame.filter(pl.col("answerer") == "simulate")) for name, frame in found.items()}
     write_file(docs / f"{NAME}.md", filled(template, when=known, asked=asked, draws=draws, seeds=seeds))
     typer.echo(f"{docs / NAME}.md written", err=True)
 

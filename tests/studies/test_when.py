@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-import polars as pl
+import math
+from collections import defaultdict
 
+import numpy as np
+import polars as pl
+from scipy.special import ndtr
+
+from rm_emulator.workload.model import PerTask
+from rm_emulator.workload.synthetic import PRESETS, generate
+from schedulers.core.model import Job, Stage
+from studies.preset_law import preset_law
 from studies.when import HEAD, rows
 
 
@@ -30,3 +39,32 @@ def test_a_table_has_the_loss_over_tolds_with_an_interval_over_moments() -> None
     low, high = (float(part) for part in own["over told's"].partition("[")[2].rstrip("]").split(","))
     assert 5 < low < 25 < high < 45
     assert own["median error, %"] == "28"  # of 5, 10, 45 and 90 %
+
+
+def test_the_law_of_a_preset_holds_what_the_preset_draws() -> None:
+    workload = generate("2sigma-like", jobs=500, slots=100, seed=7)
+    past = defaultdict[str, list[float]](list)
+    for old in workload.history:
+        past[old.name].append(old.stages[0][1])
+    law, below = preset_law(PRESETS["2sigma-like"], 100), []
+    for source in workload.jobs:
+        times = source.runtimes[0]
+        assert isinstance(times, PerTask)
+        weights, means, deviations = np.array(law(source.job, past[source.job.name], [])).T
+        at = (math.log(float(np.mean(times.ms))) - means) / deviations
+        below.append(float((weights * ndtr(at)).sum() / weights.sum()))
+    assert 0.75 < np.mean([0.1 < share < 0.9 for share in below]) < 0.85
+    assert 0.44 < np.mean([share < 0.5 for share in below]) < 0.56
+
+
+def test_a_run_since_tells_the_law_whether_its_name_got_shorter() -> None:
+    law = preset_law(PRESETS["2sigma-like"], 100)
+    job = Job(id="a", stages=(Stage(name="tasks", tasks=24, demand=(1000,)),), name="a")
+    past = [1_000_000.0 + 1000 * number for number in range(18)]
+
+    def middle(since: list[float]) -> float:
+        weights, means, _ = np.array(law(job, past, since)).T
+        return float((weights * means).sum() / weights.sum())
+
+    assert middle([10_000.0]) < math.log(20_000)
+    assert middle([1_000_000.0]) > math.log(900_000)
