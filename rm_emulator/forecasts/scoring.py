@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,9 +19,12 @@ from rm_emulator.forecasts.arrivals import Recent
 from rm_emulator.forecasts.draws import KnownRunTimes, StageBelief
 from rm_emulator.forecasts.moment import Paused, PausedRun, paused
 from rm_emulator.forecasts.plays import Play, plays
-from rm_emulator.forecasts.run_times import LEAST_NOISE, Floats
+from rm_emulator.forecasts.run_times import LEAST_NOISE, Floats, JudgedBeliefs, Listener
 from rm_emulator.results.summary import read_table
+from rm_emulator.workload.model import PerTask
 from schedulers.core import keyed
+from schedulers.core.model import Job, Stage
+from schedulers.kit.beliefs import Belief, Part
 from schedulers.kit.history import log_variance
 
 #: Answers are asked in this part of the run: at its beginning nothing is known, at its end the cluster runs empty.
@@ -31,6 +36,10 @@ LEAST_S: Final = 30.0
 
 #: An answer: the remaining time to the end at each of QUANTILES, s; None where the answerer has no answer.
 Quantiles = tuple[float, float, float] | None
+
+#: A law that draws mean run times: of a job of one stage, and of the mean run times (ms) of the runs of its name in
+#: history and since, the mixture of normals over ln(mean run time) before any evidence of the job itself.
+Law = Callable[[Job, Sequence[float], Sequence[float]], list[Part]]
 
 
 class Asked(NamedTuple):
@@ -48,33 +57,36 @@ def scores(
     label: str,
     seed: int,
     questions: int,
-    a_moment: int = 4,
+    a_moment: int = 20,
     draws: int = 20,
     arrivals: bool = True,
+    law: Law | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> pl.DataFrame:
     """A row per question and answerer: job, at_s, came_s (remaining time that came), answerer, p10_s, p50_s, p90_s.
 
-    questions: how many, `a_moment` at each of several moments. draws: of each answer. arrivals: jobs go on to arrive as
-    before the moment; nothing of the jobs that really came is known. Answerers: `simulate`; `told`, the same plays with
-    the true mean and variation of each stage in place of beliefs; `drain_rate`, the jobs before this one over the jobs
-    that ended per second (kueue#14477); `progress`, the elapsed time over the part of the tasks that has ended (Spark).
+    questions: how many at least, as far as the run has so many; at most `a_moment` at a moment, since the questions of
+    a moment share its plays. draws: of each answer. arrivals: jobs go on to arrive as before the moment; nothing of
+    the jobs that really came is known. law: draws the workload. Answerers: `simulate`; `told`, the same plays with the
+    true mean and variation of each stage in place of beliefs; `law`, the same plays by who knows the law; `drain_rate`,
+    the jobs before this one over the jobs that ended per second (kueue#14477); `progress`, the elapsed time over the
+    part of the tasks that has ended (Spark).
     """
-    table = read_table(folder / "runs" / label / str(seed), "jobs", ["id", "finish_ms"])
-    came = {job: end for job, end in table.iter_rows() if end is not None}
-    run, random, end = paused(folder, label, seed), keyed.generator(seed, "questions"), max(came.values())
-    moments = -(-questions // a_moment)
+    table = read_table(folder / "runs" / label / str(seed), "jobs", ["id", "submit_ms", "finish_ms"])
+    spans = [(submit, end) for _, submit, end in table.iter_rows() if end is not None]
+    came = {job: end for job, _, end in table.iter_rows() if end is not None}
+    run, random = paused(folder, label, seed), keyed.generator(seed, "questions")
+    moments = _moments(spans, questions, a_moment)
     rows: list[tuple[object, ...]] = []
-    for number in range(moments):
-        at = int(end * (_FROM + (_TO - _FROM) * number / moments))
+    for number, at in enumerate(moments):
         run.advance(at)
         jobs = [job for name, job in run.simulation.jobs.items() if came.get(name, 0) - at >= 1000 * LEAST_S]
         asked = [jobs[index] for index in random.permutation(len(jobs))[:a_moment].tolist()]
         if not asked:
             continue
         if progress is not None:
-            progress(f"{label}, seed {seed}: moment {number + 1} of {moments}")
-        for answerer, answers in _answers(run, asked, draws, arrivals=arrivals):
+            progress(f"{label}, seed {seed}: moment {number + 1} of {len(moments)}")
+        for answerer, answers in _answers(run, asked, draws, law, arrivals=arrivals):
             rows += [
                 (job.name, at / 1000, (came[job.name] - at) / 1000, answerer, *answer)
                 for job in asked
@@ -84,8 +96,22 @@ def scores(
     return pl.DataFrame(rows, names, orient="row")
 
 
+def _moments(spans: Sequence[tuple[int, int]], questions: int, a_moment: int) -> list[int]:
+    """The least number of evenly spread moments with so many questions, or one for each question.
+
+    spans: submission and end of each job, ms.
+    """
+    end, found = max(end for _, end in spans), list[int]()
+    for moments in range(-(-questions // a_moment), questions + 1):
+        found = [int(end * (_FROM + (_TO - _FROM) * number / moments)) for number in range(moments)]
+        live = (sum(submit <= at <= end - 1000 * LEAST_S for submit, end in spans) for at in found)
+        if sum(min(a_moment, jobs) for jobs in live) >= questions:
+            break
+    return found
+
+
 def _answers(
-    run: PausedRun, jobs: Sequence[Master], draws: int, *, arrivals: bool
+    run: PausedRun, jobs: Sequence[Master], draws: int, law: Law | None, *, arrivals: bool
 ) -> Iterator[tuple[str, Mapping[str, Quantiles]]]:
     moment = run.moment()
     assert moment is not None  # nobody is told true run times
@@ -93,7 +119,10 @@ def _answers(
     # Where nobody came for so long, nobody is expected.
     if not arrivals or run.simulation.arrivals.arrived[-1].submit_ms <= run.at_ms - window:
         window = 0
-    for name, known in (("simulate", moment), ("told", _Told(run))):
+    knowing = {"simulate": moment, "told": _Told(run)}
+    if law is not None:
+        knowing["law"] = KnownRunTimes(_lawful(run, law), run.at_ms, run.recorded.cell.seed)
+    for name, known in knowing.items():
         recent = Recent(run, moment, window)
         yield name, simulated(run, known, recent, [job.name for job in jobs], draws)
     ended = sorted(end for end in run.past.ended.values() if end <= run.at_ms)
@@ -145,6 +174,40 @@ def certain(mean_ms: float, noise: float) -> StageBelief:
     return StageBelief(grid, np.array([noise]), np.array([1.0]), np.array([0.0]), known=True)
 
 
+class _Lawful(JudgedBeliefs):
+    """Beliefs by a law about the means of live stages; about the variation among tasks as before."""
+
+    def __init__(self, beliefs: JudgedBeliefs, laws: Mapping[str, list[Part]]) -> None:
+        self.history, self._before, self._laws = beliefs.history, beliefs, laws
+
+    def parts(self, prior: Belief, stage: Stage | None = None) -> list[Part]:
+        """By the law for the job that the belief names as its source."""
+        return self._laws[prior.source]
+
+    def noises(self, prior: Belief) -> Floats:
+        """As the listener's."""
+        return self._before.noises(prior)
+
+
+def _lawful(run: PausedRun, law: Law) -> Listener:
+    """A listener who believes in a law; the evidence of live jobs is what the run's listener heard."""
+    past, since = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    for old in run.setting.built.workload.history:
+        past[old.name].append(old.stages[0][1])
+    for source in run.setting.built.workload.jobs:
+        times = source.runtimes[0]
+        if run.past.ended.get(source.job.id, math.inf) <= run.at_ms and isinstance(times, PerTask):
+            since[source.job.name].append(float(np.mean(times.ms)))
+    listener, live = copy.copy(run.listener), run.listener.state.jobs
+    priors = run.listener.priors
+    laws = {job: law(live[job].spec, past[live[job].spec.name], since[live[job].spec.name]) for job in priors}
+    listener.priors = {
+        job: [prior._replace(source=job, known=True) for prior in stages] for job, stages in priors.items()
+    }
+    listener.beliefs = _Lawful(run.listener.beliefs, laws)
+    return listener
+
+
 def drain_rate(asked: Asked) -> Quantiles:
     """The number of jobs up to the job asked about, over the number of jobs that ended per second of late."""
     run = asked.run
@@ -181,6 +244,12 @@ def progressed(elapsed_s: float, ended: int, tasks: int) -> Quantiles:
 
 def pinball(came: Floats, answers: Floats) -> float:
     """Mean pinball loss over QUANTILES, s. came: [N]; answers: [N, 3]."""
+    return float(pinballs(came, answers).mean())
+
+
+def pinballs(came: Floats, answers: Floats) -> Floats:
+    """Pinball loss of each answer, mean over QUANTILES, s, [N]. came: [N]; answers: [N, 3]."""
     off = came[:, None] - answers
     levels = np.array(QUANTILES)
-    return float(np.maximum(levels * off, (levels - 1) * off).mean())
+    losses: Floats = np.maximum(levels * off, (levels - 1) * off).mean(axis=1)
+    return losses

@@ -214,6 +214,18 @@ def test_answers_are_held_against_the_ends_that_came_also_when_nobody_arrives_an
     )
 
 
+def test_live_jobs_of_a_moment_share_its_plays_up_to_a_limit(run: Path) -> None:
+    def asked(a_moment: int) -> pl.DataFrame:
+        found = scores(run, label="fifo", seed=1, questions=6, a_moment=a_moment, draws=2)
+        return found.filter(pl.col("answerer") == "drain_rate").group_by("at_s").len()
+
+    alone, together = asked(1), asked(3)
+    assert (alone["len"].max(), alone["len"].sum()) == (1, 6)
+    assert together["len"].max() == 3
+    assert together["len"].sum() >= 6
+    assert together.height < alone.height
+
+
 def test_the_pinball_loss_weighs_an_answer_by_its_quantile() -> None:
     # 10 too late costs 0.9, 0.5 and 0.1 of it at 10, 50 and 90 %; 10 too soon the rest of it.
     assert pinball(np.array([100.0]), np.array([[110.0, 110.0, 110.0]])) == pytest.approx(10 * (0.9 + 0.5 + 0.1) / 3)
