@@ -125,16 +125,16 @@ SETTINGS: Final = (
         fewer={"capped_sjf": 10, "tuned": 10, "spark_sched_sim": 10},
     ),
     Setting(
-        "batch-mended", 30, {**_BATCH, "jobs": 20}, {**_IN_BATCH, **_MENDED}, _executors(50, inverted_levels=False)
+        "batch-mended", 20, {**_BATCH, "jobs": 20}, {**_IN_BATCH, **_MENDED}, _executors(50, inverted_levels=False)
     ),
     Setting(
         "stream-mended",
-        6,
+        4,
         {**_STREAM, "interarrival": "25s"},
         {**_IN_STREAM, **_MENDED},
         _executors(50, inverted_levels=False),
     ),
-    Setting("recurring", 6, {**_STREAM, "sizes": [50], "interarrival": "30s"}, _RECURRING),
+    Setting("recurring", 4, {**_STREAM, "sizes": [50], "interarrival": "30s"}, _RECURRING),
     Setting("stream-45", 10, {**_STREAM, "interarrival": "45s"}, _RULES),
     Setting("stream-20", 10, {**_STREAM, "interarrival": "20s"}, _RULES),
     Setting("large", 10, {**_BATCH, "jobs": 60}, _RULES, _executors(100)),
