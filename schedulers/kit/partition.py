@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions
@@ -27,12 +27,14 @@ class Partitioned(Ordered):
     """Serves jobs in the order of `key`, each up to `most` containers.
 
     stays: an idle executor serves its own job first, and is held for the job as long as tasks are to come. limits:
-    whether `most` limits any job. spills: room unusable for jobs below their number goes to the others, in the same
+    whether `most` limits any job. yields: idle executors leave their job, in spite of `stays`, for jobs earlier in the
+    order that are below their number. spills: room unusable for jobs below their number goes to the others, in the same
     order.
     """
 
     stays = True
     limits = True
+    yields = False
     spills = True
 
     def most(self, job: JobState, view: ClusterView) -> float:
@@ -118,11 +120,12 @@ class _Division:
     def steps(self) -> _Steps:
         """Executors go on in their jobs, then the jobs get more in their order."""
         jobs = self.policy.ranked(self.view)
+        self.spare = self._room()
         if self.policy.stays:
-            yield from self._stay()
+            yield from self._stay(jobs)
         else:
             self.free = self.view.idle()
-        self.spare = self._room() + len(self.free)
+        self.spare += len(self.free)
         for limited in (True, False) if self.policy.limits and self.policy.spills else (True,):
             for job in jobs:
                 if self.spare <= 0:
@@ -136,19 +139,35 @@ class _Division:
         nodes = self.view.with_room() if self.offer.nodes is None else self.offer.nodes
         return max((sum(times_in(demand, node.free) for node in nodes) for demand in demands), default=0)
 
-    def _stay(self) -> _Steps:
+    def _stay(self, jobs: list[JobState]) -> _Steps:
         """Let idle executors serve their own jobs; hold executors needed by their jobs soon."""
         own: dict[str, list[ContainerState]] = {}
         for container in self.view.idle():
             own.setdefault(container.job, []).append(container)
+        leaving = self._leaving(jobs, own) if self.policy.yields and own else Counter()
         for name, idle in own.items():
             job = self.view.jobs.get(name)
             held = 0
             if job is not None:
+                self.free += idle[: leaving[name]]
+                del idle[: leaving[name]]
                 yield from self._go_on(job, idle)
                 held = min(self._soon(job), len(idle))
                 self.held[name] += held
             self.free += idle[held:]
+
+    def _leaving(self, jobs: list[JobState], own: Mapping[str, Sequence[ContainerState]]) -> Counter[str]:
+        """How many idle executors leave each job for jobs before it. own: the idle executors by job."""
+        leaving: Counter[str] = Counter()
+        there = {name: len(idle) for name, idle in own.items()}
+        # Executors that no job keeps come first.
+        wanted = -self.spare - sum(there.values()) + sum(there.get(job.id, 0) for job in jobs)
+        for job in jobs:
+            idle = there.get(job.id, 0)
+            leaving[job.id] = max(0, min(idle, wanted))
+            below = self.policy.most(job, self.view) - job.executors
+            wanted += int(max(0, min(below, job.waiting - idle))) - leaving[job.id]
+        return leaving
 
     def _soon(self, job: JobState) -> int:
         """How many more executors could wait for the job's next stages."""

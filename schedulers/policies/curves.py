@@ -13,23 +13,9 @@ from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState, StageState
 from schedulers.kit.ordered import Key
 from schedulers.kit.partition import Partitioned, executors_of, to_start
-from schedulers.kit.paths import critical_first, depths, longest_path
+from schedulers.kit.paths import critical_first
+from schedulers.kit.speedups import InvertedLevels, shape_of, spans
 
-#: By number of executors n: c0 to c3 of ln T(n) = c0 + c1 ln(0.8 W / n + P + 0.5 D) + c2 ln W + c3 ln K, for a job
-#: alone with W s of work, a longest path of P s and D stages, and K tasks. By a study outside this project: fitted on
-#: the 132 TPC-H profiles of Decima's release, each played alone at each n; with a query left out the error of ln T is
-#: 8-9 % for n >= 5 and 11-14 % below.
-FIT: Final = (
-    (1, -1.541, -0.305, 1.697, -0.234),
-    (2, -1.913, -0.079, 1.406, -0.213),
-    (3, -1.596, 0.414, 0.883, -0.198),
-    (4, -1.236, 0.718, 0.561, -0.186),
-    (5, -0.857, 0.969, 0.302, -0.176),
-    (9, -0.021, 1.344, -0.102, -0.141),
-    (19, 0.355, 1.369, -0.197, -0.074),
-    (39, 0.437, 1.261, -0.178, -0.008),
-    (49, 0.316, 1.129, -0.096, 0.013),
-)
 #: Price of all executors for one job behind, how the price falls with the part of the tasks that has not started, and
 #: how it grows with the jobs behind: found on training seeds of Decima's batch setting.
 PRICE: Final = 4.0
@@ -56,26 +42,33 @@ class Curve(NamedTuple):
 class SpeedUpCurves(Partitioned, NeedsEstimates):
     """Serves the job with the least T(1) x part of its work left first, each up to the width that pays.
 
-    T(n) is the time that the job would take alone on n executors, by a formula of its estimated work, longest path,
-    stages and tasks. A job with b jobs behind it is served up to the n of 1, 2, 3, 4, 5, 9, 19, 39, 49 with the least
-    T(n) (1 + 4 exp(-1.2 (y - 1/2)) b^0.81 n / N), where y is the part of its tasks that has not started and N the
-    number of executors in the cluster. On more than 49 executors further widths grow by half.
+    T(n) is the time that the job would take alone on n executors: told by a predictor that learns such times
+    (`speedups`), else by a formula of estimated work, longest path, stages and tasks. A job with b jobs behind it is
+    served up to the n of 1, 2, 3, 4, 5, 9, 19, 39, 49 with the least T(n) (1 + 4 exp(-1.2 (y - 1/2)) b^0.81 n / N),
+    where y is the part of its tasks that has not started and N the number of executors in the cluster. On more than 49
+    executors further widths grow by half.
+
+    Executors stay with a job that has tasks to start. Between two stages, idle executors leave for jobs earlier in the
+    order that are below their number. Room left by jobs below their number goes to the others in the same order; inside
+    a job the critical stage comes first.
 
     The formula is a fit to Spark's TPC-H jobs with executors that outlive tasks, as decima-sim draws them; the widths
     just below 10, 20, 40 and 50 are cheap in decima-sim alone, whose interpolation between measured levels is inverted
-    there. For jobs unlike these (a minute of work in all) the formula promises nothing for wider jobs, so they stay
-    narrow. Room left by jobs below their number goes to the others in the same order; inside a job the critical stage
-    comes first. Where containers end with their tasks, width costs nothing: the job with the least estimated work left
-    is first, without a limit.
+    there. With `inverted_levels: false` the fit is to executors without that slip, with widths 1, 2, 3, 5, 8, 10, 20,
+    40, 50. For jobs unlike these (a minute of work in all) the formula promises nothing for wider jobs, so they stay
+    narrow. Where containers end with their tasks, width costs nothing: the job with the least estimated work left is
+    first, without a limit.
 
     Jobs without an estimate count as 500 s of work and come last. The policy needs a predictor.
     """
 
     bundles = True
+    yields = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
 
+        inverted_levels: InvertedLevels = True
         tie: TieSetting = "submit"
 
     params: Params
@@ -113,7 +106,7 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
     def _curve(self, job: JobState, view: ClusterView) -> Curve:
         curve = self._curves.get(job.id)
         if curve is None or curve.size_ms != job.size_ms:
-            curve = self._curves[job.id] = _curve_of(job, view)
+            curve = self._curves[job.id] = _curve_of(job, view, inverted=self.params.inverted_levels)
         return curve
 
     def _leave(self, name: str, view: ClusterView) -> None:
@@ -122,34 +115,13 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
             self._curves.pop(name, None)
 
 
-def _curve_of(job: JobState, view: ClusterView) -> Curve:
-    stages = job.spec.stages
+def _curve_of(job: JobState, view: ClusterView, *, inverted: bool) -> Curve:
     times = [view.task_ms(job.id, stage.index) for stage in job.stages]
     seconds = tuple((ms or 0.0) / 1000 for ms in times)
-    tasks = job.spec.tasks
-    work = sum(each * stage.tasks for each, stage in zip(seconds, stages, strict=True))
-    if work <= 0:
-        seconds, work = (_UNKNOWN_S / tasks,) * len(stages), _UNKNOWN_S
-    path, depth = longest_path(job, view) / 1000, max(depths(stages)) + 1
-    executors = executors_of(view, {stage.demand for stage in stages})
-    return Curve(job.size_ms, seconds, work, tuple(spans(work, path, depth, tasks, executors)))
-
-
-def spans(work: float, path: float, depth: int, tasks: int, executors: int) -> Iterable[tuple[int, float]]:
-    """(n, T(n) in s) by width, up to a number of executors. work, path: s. depth: stages on the longest chain.
-
-    >>> [(n, round(t)) for n, t in spans(1000.0, 20.0, 4, 500, 50)][:3]
-    [(1, 697), (2, 397), (3, 283)]
-    """
-    for n, c0, c1, c2, c3 in _widths(executors):
-        alone = 0.8 * work / n + path + 0.5 * depth
-        yield n, math.exp(c0 + c1 * math.log(alone) + c2 * math.log(work) + c3 * math.log(tasks))
-
-
-def _widths(executors: int) -> Iterable[tuple[int, float, float, float, float]]:
-    """Rows of FIT up to a number of executors; beyond, the last row's coefficients for widths that grow by half."""
-    yield from (row for row in FIT if row[0] <= executors)
-    n, *coefficients = FIT[-1]
-    while (n := n * 3 // 2) < executors:
-        c0, c1, c2, c3 = coefficients
-        yield n, c0, c1, c2, c3
+    shape = shape_of(job.spec.stages, seconds)
+    if shape.work <= 0:
+        seconds, shape = (_UNKNOWN_S / shape.tasks,) * len(seconds), shape._replace(work=_UNKNOWN_S)
+    executors = executors_of(view, {stage.demand for stage in job.stages})
+    learned = ((n, fitted, view.alone_ms(job.id, n)) for n, fitted in spans(shape, executors, inverted=inverted))
+    alone = tuple((n, fitted if ms is None else ms / 1000) for n, fitted, ms in learned)
+    return Curve(job.size_ms, seconds, shape.work, alone)

@@ -84,6 +84,10 @@ VARIANTS += [
     ]
     for copies in (CopyRules(max=4), CopyRules(max=2, others="end"))
 ]
+VARIANTS += [
+    Subject(policy={"kind": "curves", "inverted_levels": inverted}, predictor={"kind": "speedups"})
+    for inverted in (True, False)
+]
 RESERVING = [
     Subject(policy={"kind": entry.name}, predictor={"kind": "three_sigma"}, reserve_after=2_000)
     for entry in policies

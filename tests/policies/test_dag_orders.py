@@ -12,7 +12,7 @@ from schedulers.core.events import ContainerEnded, ContainerStarted, Estimated, 
 from schedulers.core.model import Job, Node
 from schedulers.core.scheduler import Scheduler
 from schedulers.kit.paths import depths, to_output
-from schedulers.policies.curves import spans
+from schedulers.kit.speedups import Shape, spans
 
 ORACLE = {"kind": "oracle"}
 
@@ -245,13 +245,13 @@ def test_where_containers_end_with_their_tasks_curves_has_no_widths() -> None:
 
 
 def test_widths_of_curves_beyond_the_measured_ones_grow_by_half() -> None:
-    widths = [n for n, _ in spans(5000.0, 20.0, 4, 500, 200)]
+    widths = [n for n, _ in spans(Shape(5000.0, 20.0, 4, 500), 200)]
     assert widths == [1, 2, 3, 4, 5, 9, 19, 39, 49, 73, 109, 163]
 
 
 @pytest.mark.parametrize("work", [500.0, 1000.0, 20_000.0])
 def test_a_wider_job_alone_ends_sooner_by_the_curve(work: float) -> None:
-    times = [t for _, t in spans(work, 20.0, 4, round(work), 50)]
+    times = [t for _, t in spans(Shape(work, 20.0, 4, round(work)), 50)]
     assert times == sorted(times, reverse=True)
 
 
@@ -311,3 +311,9 @@ def test_an_executor_leaves_when_its_job_has_nothing_more_to_start(policy: dict[
 def test_sjf_cp_takes_executors_from_a_larger_job_between_its_stages() -> None:
     made = two_executors({"kind": "sjf_cp"}, CHAIN, job("c", stage(3)), (10**6, 10**6))
     assert task_ended(made, 5, 1)[0] == Move(1, "c", 0, 0)
+
+
+def test_curves_takes_no_more_executors_from_a_larger_job_between_its_stages_than_shorter_jobs_lack() -> None:
+    made = two_executors({"kind": "curves"}, CHAIN, job("c", stage(1)), (10**6, 10**6))
+    assert task_ended(made, 5, 1)[0] == Move(1, "c", 0, 0)
+    assert served(task_ended(made, 6, 2)) == [("a", 1)]
