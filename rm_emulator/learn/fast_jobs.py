@@ -91,9 +91,9 @@ class FastRun(NamedTuple):
 
     def _desk(self) -> Desk:
         many, places = len(self.jobs.jobs), self.executors
-        order, held, behind = (np.empty(many, np.int64) for _ in range(3))
+        order, held, behind, leaving = (np.empty(many, np.int64) for _ in range(4))
         there, free, runs = (np.empty(places, np.int64) for _ in range(3))
-        return Desk(order, np.empty(many), held, behind, there, free, runs, np.empty(4, np.int64))
+        return Desk(order, np.empty(many), held, behind, leaving, there, free, runs, np.empty(4, np.int64))
 
 
 class FastSetting(NamedTuple):

@@ -115,6 +115,8 @@ class Rule(NamedTuple):
     growth: float
     spills: bool
     """Whether room that is left over goes to jobs at their limit."""
+    yields: bool
+    """Whether idle executors leave their job for jobs before it that are below their limit."""
 
 
 class FastState(NamedTuple):
@@ -157,6 +159,8 @@ class Desk(NamedTuple):
     """By job: executors that wait for the next stages, or are on their way without a task."""
     behind: Ints
     """By job: number of jobs after the job in the order."""
+    leaving: Ints
+    """By job: idle executors that leave for jobs before it."""
     there: Ints
     """Idle executors at the beginning."""
     free: Ints
@@ -338,8 +342,44 @@ def _open(rule: Rule, state: FastState, stage: int) -> int:
 
 
 @compiled
+def _part(jobs: Jobs, rule: Rule, state: FastState, desk: Desk) -> None:
+    """Count the idle executors that leave each job for jobs before it; executors that no job keeps come first."""
+    clock, leaving, ranked = state.clock, desk.leaving, 0
+    leaving[: clock[ARRIVED]] = 0
+    if not rule.yields:
+        return
+    for at in range(clock[IDLERS]):
+        leaving[state.places[state.idle[at]].job] += 1
+    for at in range(desk.counts[_JOBS]):
+        ranked += leaving[desk.order[at]]
+    wanted = ranked - clock[IDLERS] - (clock[PLACES] if clock[WAITING] else 0)
+    for job in range(clock[ARRIVED]):
+        if not state.jobs[job].unstarted:
+            leaving[job] = 0
+    for at in range(desk.counts[_JOBS]):
+        job = desk.order[at]
+        idle = leaving[job]
+        leaving[job] = max(0, min(idle, wanted))
+        below = _most(jobs, rule, state, desk, job) - state.jobs[job].executors
+        wanted += max(0, min(below, state.jobs[job].waiting - idle)) - leaving[job]
+
+
+@compiled
+def _leave(state: FastState, desk: Desk, job: int, count: int, frees: int) -> int:
+    """Free the first idle executors of a job that are to leave; returns how many executors are free now."""
+    for at in range(count):
+        if desk.leaving[job] and desk.there[at] >= 0 and state.places[desk.there[at]].job == job:
+            desk.leaving[job] -= 1
+            desk.free[frees] = desk.there[at]
+            frees += 1
+            desk.there[at] = -1
+    return frees
+
+
+@compiled
 def _stay(world: World, rule: Rule, state: FastState, desk: Desk) -> None:
     """Idle executors serve their own jobs, or are held there; the others are free."""
+    _part(world.jobs, rule, state, desk)
     count, there, places, stages = state.clock[IDLERS], desk.there, state.places, world.jobs.jobs
     for at in range(count):
         there[at] = state.idle[at]
@@ -348,6 +388,7 @@ def _stay(world: World, rule: Rule, state: FastState, desk: Desk) -> None:
         if there[first] < 0:
             continue
         job, at = places[there[first]].job, first
+        frees = _leave(state, desk, job, count, frees)
         if state.jobs[job].waiting:
             for index in range(stages[job].first, stages[job].end):
                 stage = rule.stages[index].served

@@ -11,9 +11,10 @@ import numpy as np
 
 from rm_emulator.learn.fast_kernel import FIXED, JOB_RULE, MANY, PAYS, SHARES, STAGE_RULE, Rule
 from schedulers.core.model import Job
-from schedulers.kit.paths import depths, to_output
+from schedulers.kit.paths import to_output
+from schedulers.kit.speedups import shape_of, spans
 from schedulers.policies.capped_sjf import UNIT_MS, CappedShortestJob
-from schedulers.policies.curves import FALL, GROWTH, PRICE, spans
+from schedulers.policies.curves import FALL, GROWTH, PRICE, SpeedUpCurves
 from schedulers.policies.weighted_fair import WeightedFair
 
 #: What the jobs of an episode are estimated at: by job and stage, ms per task.
@@ -33,7 +34,7 @@ def rule_of(policy: Mapping[str, Any], jobs: Sequence[Job], told: Told, executor
     if kind == "capped_sjf":
         return capped_sjf(jobs, told, msgspec.convert(settings, CappedShortestJob.Params))
     if kind == "curves":
-        return curves(jobs, told, executors)
+        return curves(jobs, told, executors, msgspec.convert(settings, SpeedUpCurves.Params))
     raise ValueError(f"the fast simulator does not know policy {kind!r} (it knows {', '.join(RULES)})")
 
 
@@ -54,19 +55,14 @@ def capped_sjf(jobs: Sequence[Job], told: Told, params: CappedShortestJob.Params
     return _plain(jobs, told, sizes, limits)
 
 
-def curves(jobs: Sequence[Job], told: Told, executors: int) -> Rule:
+def curves(jobs: Sequence[Job], told: Told, executors: int, params: SpeedUpCurves.Params) -> Rule:
     """The least T(1) x part of the work left first, each job up to the width that pays."""
-    keys, rows = [], []
-    for job, means in zip(jobs, told, strict=True):
-        seconds = [ms / 1000 for ms in means]
-        work = sum(each * stage.tasks for each, stage in zip(seconds, job.stages, strict=True))
-        path = max(to_output(job.stages, means.__getitem__)) / 1000
-        row = list(spans(work, path, max(depths(job.stages)) + 1, job.tasks, executors))
-        keys.append(row[0][1] / work)
-        rows.append(row)
+    shapes = [shape_of(job.stages, [ms / 1000 for ms in means]) for job, means in zip(jobs, told, strict=True)]
+    rows = [list(spans(shape, executors, inverted=params.inverted_levels)) for shape in shapes]
+    keys = [row[0][1] / shape.work for row, shape in zip(rows, shapes, strict=True)]
     rule = _plain(jobs, told, keys, [MANY] * len(jobs))
     widths, times = np.array([[n for n, _ in row] for row in rows]), np.array([[t for _, t in row] for row in rows])
-    return rule._replace(by_work_left=True, limits=PAYS, widths=widths[0], spans=times)
+    return rule._replace(by_work_left=True, limits=PAYS, widths=widths[0], spans=times, yields=True)
 
 
 def _plain(
@@ -85,7 +81,7 @@ def _plain(
     by_stage["served"], by_stage["cap"] = served, MANY
     by_stage["task_s"] = [ms / 1000 for means in told for ms in means]
     none = np.empty(0, np.int64), np.empty((len(jobs), 0))
-    return Rule(by_job, by_stage, *none, False, FIXED, PRICE, FALL, GROWTH, True)
+    return Rule(by_job, by_stage, *none, False, FIXED, PRICE, FALL, GROWTH, True, False)
 
 
 def _sizes(jobs: Sequence[Job], told: Told) -> list[float]:
