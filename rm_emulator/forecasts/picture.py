@@ -155,15 +155,19 @@ def _words(job: str, start: Expected | None, end: Expected) -> str:
 
 def charts(answer: Answer) -> dict[str, Chart]:
     """The pictures as charts of the report, by the names of the report's charts; delays where anybody is asked for."""
-    made = {"ends": _chart(answer, *ends(answer), _END_HEAD, _end_rows(answer))}
+    how = "Pale: waits. Dark: runs, to the end at 10 %. Lighter: from there to the end at 90 %. Line: the median."
+    made = {"ends": _chart(answer, how, *ends(answer), _END_HEAD, _end_rows(answer))}
     if answer.compared is not None or answer.asked:
-        made["delays"] = _chart(answer, *delays(answer), _DELAY_HEAD, _delay_rows(answer))
+        how = "Bar: the median over the draws. Line: from 10 to 90 %."
+        made["delays"] = _chart(answer, how, *delays(answer), _DELAY_HEAD, _delay_rows(answer))
     return made
 
 
-def _chart(answer: Answer, title: str, figure: Figure, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Chart:
+def _chart(
+    answer: Answer, how: str, title: str, figure: Figure, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+) -> Chart:
     layout = {name: value for name, value in figure["layout"].items() if name != "height"}
-    said = f"As asked at {duration(answer.at_ms)} under {answer.policy}, with {answer.draws} draws."
+    said = f"{how} As asked at {duration(answer.at_ms)} under {answer.policy}, with {answer.draws} draws."
     shown = {**figure, "layout": layout}
     height = figure["layout"]["height"]
     return Chart(
