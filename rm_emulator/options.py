@@ -131,7 +131,8 @@ Tolerance = Annotated[
     ),
 ]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE.html", help="Draw the ends of jobs, and who ends later, there.")
+    Path | None,
+    typer.Option("--plot", metavar="FILE.html", help="Draw ends and delays there, or into the run's report.html."),
 ]
 FromFiles = Annotated[
     list[Path] | None,

@@ -19,10 +19,13 @@ from rm_emulator.files import write_file
 from rm_emulator.forecasts.answers import Answer, Compared, Delay, Expected, JobAnswer, NewJob, Record
 from rm_emulator.forecasts.asked import Question
 from rm_emulator.forecasts.changes import AskedChange
-from rm_emulator.forecasts.picture import page
+from rm_emulator.forecasts.moment import parse_moment
+from rm_emulator.forecasts.picture import charts, page
 from rm_emulator.forecasts.sources import EARLIER, answered
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.program import as_json, prints_apart
+from rm_emulator.results import answers
+from rm_emulator.results.replay import cell_of
 from rm_emulator.results.story import clock
 from rm_emulator.scenario.durations import parse_duration
 from rm_emulator.scenario.live import LiveCluster
@@ -61,17 +64,17 @@ def main(
 
     source: RUN_DIR@TIME, or a file with the memory of a brain; None where a cluster is asked. of_runs: options that
     make sense for runs alone (label, seed, earlier), None where they were not given. engine: see `engine_of`. plot:
-    takes the pictures of the answer, as an HTML page. Raises InvalidInput.
+    takes the pictures of the answer, as an HTML page; the run's own report.html takes the pictures in addition.
+    Raises InvalidInput.
     """
-    if plot is not None and plot.suffix != ".html":
-        raise InvalidInput([Issue(f"--plot {plot}", "expected a name with the ending .html")])
+    cell = None if plot is None else _asked_cell(plot, source, of_runs)
     try:
         with prints_apart():
             workers = None if engine is None else engine_of(engine, None)
             how = {"progress": None if quiet else _report, "engine": workers}
             answer = answered(source, question, cluster, of_runs, plugins, how)
             if plot is not None:
-                write_file(plot, page(answer))
+                _draw(plot, answer, cell)
     except KeyboardInterrupt:
         _report("interrupted: nothing was written")
         return 130
@@ -85,6 +88,32 @@ def main(
     if worse:
         console.print(f"The change is worse than the tolerance of {tolerance_pct:g} %.")
     return int(worse)
+
+
+def _asked_cell(plot: Path, source: str | None, of_runs: Mapping[str, Any]) -> Path | None:
+    """The directory of the cell whose run's report takes the pictures; None where they have a page of their own.
+
+    Raises InvalidInput for a name that is no page's, and for the report of another run.
+    """
+    if plot.suffix != ".html":
+        raise InvalidInput([Issue(f"--plot {plot}", "expected a name with the ending .html")])
+    if plot.name != "report.html" or not (plot.parent / "summary.json").is_file():
+        return None
+    folder = None if source is None or Path(source).is_file() else parse_moment(source)[0]
+    if folder is None or folder.resolve() != plot.parent.resolve():
+        message = "is the report of a run that is not asked (expected the report of the run of --from, or another name)"
+        raise InvalidInput([Issue(f"--plot {plot}", message)])
+    return cell_of(plot.parent, of_runs["label"], of_runs["seed"])
+
+
+def _draw(plot: Path, answer: Answer, cell: Path | None) -> None:
+    if cell is None:
+        write_file(plot, page(answer))
+        return
+    from rm_emulator.results import report
+
+    answers.keep(plot.parent, cell, charts(answer))
+    report.write(plot.parent)
 
 
 def _report(line: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from rm_emulator.forecasts.answers import Answer, Delay, Expected
-from rm_emulator.results.chart import Figure
+from rm_emulator.forecasts.answers import Answer, Delay, Expected, JobAnswer, NewJob
+from rm_emulator.results.chart import Chart, Figure
 from rm_emulator.results.drawing import duration, line, rows_of, time_unit
 from rm_emulator.results.palette import framed
 
@@ -14,6 +14,9 @@ from rm_emulator.results.palette import framed
 ROWS: Final = 40
 #: Pixels of a row, and of title and axis.
 ROW, EDGE = 22, 180
+#: Headings of the tables behind the pictures.
+_END_HEAD: Final = ("job", "start, median", "end, 10 %", "end, median", "end, 90 %")
+_DELAY_HEAD: Final = ("job", "why", "later by (s): 10 %", "median", "90 %")
 #: Job, start, end, colour.
 _Row: TypeAlias = tuple[str, Expected | None, Expected, str]
 
@@ -100,8 +103,7 @@ def _medians(shown: Sequence[Expected], last: int, divisor: float) -> Figure:
 
 def delays(answer: Answer) -> tuple[str, Figure]:
     """Title and figure: by how much later each job ends because of a job or a change; below 0: sooner."""
-    because = [(f"because of {new.job}", each) for new in answer.asked for each in new.delays]
-    because += [(answer.compared.change, each) for each in answer.compared.jobs] if answer.compared else []
+    because = _because(answer)
     because.sort(key=lambda each: -abs(each[1].p50_ms))
     shown: Sequence[tuple[str, Delay]] = sorted(because[:ROWS], key=lambda each: -each[1].p50_ms)
     divisor, unit = time_unit(max((max(abs(d.p10_ms), abs(d.p90_ms)) for _, d in shown), default=0))
@@ -135,6 +137,12 @@ def delays(answer: Answer) -> tuple[str, Figure]:
     }
 
 
+def _because(answer: Answer) -> list[tuple[str, Delay]]:
+    """Why a job ends later or sooner, and by how much."""
+    found = [(f"because of {new.job}", each) for new in answer.asked for each in new.delays]
+    return found + ([(answer.compared.change, each) for each in answer.compared.jobs] if answer.compared else [])
+
+
 def _median(start: Expected | None, at_ms: int) -> int:
     return at_ms if start is None or start.p50_ms is None else start.p50_ms
 
@@ -143,6 +151,45 @@ def _words(job: str, start: Expected | None, end: Expected) -> str:
     low, middle, high = ("never" if ms is None else duration(ms) for ms in (end.p10_ms, end.p50_ms, end.p90_ms))
     begins = "" if start is None or start.p50_ms is None else f" starts at {duration(start.p50_ms)},"
     return f"{job}{begins} ends at {middle} (10 %: {low}, 90 %: {high})"
+
+
+def charts(answer: Answer) -> dict[str, Chart]:
+    """The pictures as charts of the report, by the names of the report's charts; delays where anybody is asked for."""
+    how = "Pale: waits. Dark: runs, to the end at 10 %. Lighter: from there to the end at 90 %. Line: the median."
+    made = {"ends": _chart(answer, how, *ends(answer), _END_HEAD, _end_rows(answer))}
+    if answer.compared is not None or answer.asked:
+        how = "Bar: the median over the draws. Line: from 10 to 90 %."
+        made["delays"] = _chart(answer, how, *delays(answer), _DELAY_HEAD, _delay_rows(answer))
+    return made
+
+
+def _chart(
+    answer: Answer, how: str, title: str, figure: Figure, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+) -> Chart:
+    layout = {name: value for name, value in figure["layout"].items() if name != "height"}
+    said = f"{how} As asked at {duration(answer.at_ms)} under {answer.policy}, with {answer.draws} draws."
+    shown = {**figure, "layout": layout}
+    height = figure["layout"]["height"]
+    return Chart(
+        title=title, alt=title, caption=said, variants=(("", shown),), head=head, rows=tuple(rows), tall=height
+    )
+
+
+def _end_rows(answer: Answer) -> list[tuple[str, ...]]:
+    jobs: list[NewJob | JobAnswer] = [*answer.asked, *answer.jobs]
+    return [(job.job, "started" if job.start is None else _told(job.start)[1], *_told(job.finish)) for job in jobs]
+
+
+def _delay_rows(answer: Answer) -> list[tuple[str, ...]]:
+    return [
+        (each.job, why, *(f"{ms / 1000:,.0f}" for ms in (each.p10_ms, each.p50_ms, each.p90_ms)))
+        for why, each in _because(answer)
+    ]
+
+
+def _told(time: Expected) -> tuple[str, str, str]:
+    low, middle, high = ("" if ms is None else duration(ms) for ms in (time.p10_ms, time.p50_ms, time.p90_ms))
+    return low, middle, high
 
 
 def page(answer: Answer) -> str:

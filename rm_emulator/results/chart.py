@@ -136,7 +136,7 @@ class Cells:
     """
 
     def __init__(self, out_dir: Path, summary: Summary, spec: Mapping[str, Any]) -> None:
-        self._out_dir, self.spec = out_dir, spec
+        self.folder, self.spec = out_dir, spec
         self._logged: dict[tuple[str, int], tuple[pl.DataFrame, pl.DataFrame] | None] = {}
         self._idle: dict[tuple[str, int], pl.DataFrame] = {}
         self.summary, self.labels, self.seeds = summary, summary.labels, summary.seeds
@@ -151,7 +151,7 @@ class Cells:
     @functools.cached_property
     def jobs(self) -> Mapping[tuple[str, int], pl.DataFrame]:
         """(label, seed) -> the timed jobs. Of a run with many cells the last that were asked for are in memory."""
-        return _Jobs(self._out_dir, self.labels, self.seeds)
+        return _Jobs(self.folder, self.labels, self.seeds)
 
     def pooled(self, label: str, column: str) -> metrics.Floats:
         """A column of a label's jobs over all seeds, nulls left out, ascending."""
@@ -160,7 +160,7 @@ class Cells:
 
     def pairs(self, label: str) -> Iterator[tuple[int, statistics.Pairs]]:
         """Each seed with the jobs of a label against themselves under the baseline."""
-        return paired((self._out_dir, self.summary.baseline), (self._out_dir, label), self.seeds)
+        return paired((self.folder, self.summary.baseline), (self.folder, label), self.seeds)
 
     def tasks(self, label: str, seed: int | None = None) -> pl.DataFrame:
         """The attempts of a label's seed, by default the first, TASK_COLUMNS; without copies (`read_attempts`)."""
@@ -261,7 +261,7 @@ class Cells:
 
     def references(self, label: str) -> Mapping[str, pl.DataFrame]:
         """By baseline of the scenario (`alone`, `one_node`, `ideal`) a label's jobs of the first seed."""
-        return references(self.spec, self._out_dir, label, self.seeds[0])
+        return references(self.spec, self.folder, label, self.seeds[0])
 
     @functools.cached_property
     def plans(self) -> Mapping[str, pl.DataFrame]:
@@ -270,10 +270,10 @@ class Cells:
         return {label: read_table(self._place(label), "plans") for label in planned}
 
     def _place(self, label: str, seed: int | None = None) -> Path:
-        return cell_dir(self._out_dir, label, self.seeds[0] if seed is None else seed)
+        return cell_dir(self.folder, label, self.seeds[0] if seed is None else seed)
 
     def _places(self, label: str) -> list[Path]:
-        return [cell_dir(self._out_dir, label, seed) for seed in self.seeds]
+        return [cell_dir(self.folder, label, seed) for seed in self.seeds]
 
 
 class _Jobs(Mapping[tuple[str, int], pl.DataFrame]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import rm_emulator
 from rm_emulator.forecasts.asked import Question, ask
 from rm_emulator.forecasts.scoring import pinball, scores
 from rm_emulator.issues import InvalidInput
+from rm_emulator.results.report import render
 from tests.cli.conftest import Command, command
 
 pytestmark = pytest.mark.slow
@@ -230,3 +232,31 @@ def test_the_pinball_loss_weighs_an_answer_by_its_quantile() -> None:
     # 10 too late costs 0.9, 0.5 and 0.1 of it at 10, 50 and 90 %; 10 too soon the rest of it.
     assert pinball(np.array([100.0]), np.array([[110.0, 110.0, 110.0]])) == pytest.approx(10 * (0.9 + 0.5 + 0.1) / 3)
     assert pinball(np.array([100.0]), np.array([[90.0, 100.0, 100.0]])) == pytest.approx(10 * 0.1 / 3)
+
+
+def test_a_plot_into_the_runs_report_stands_there_until_the_cell_is_computed_again(
+    run: Path, middle: str, tmp_path: Path, command: Command
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(run, out)
+    report, job = out / "report.html", str(file(tmp_path))
+    before = report.read_text()
+    words = ["simulate", "--from", f"{out}@{middle}", "-f", job, "--draws", "3", "--earlier", "0", "--quiet"]
+    assert command(*words, "--no-tries", "--plot", str(report)).code == 0
+    drawn = report.read_text()
+    assert "When will it run?" not in before
+    assert "When will it run?" in drawn
+    assert "Who ends later, and who sooner" in drawn
+    assert "ann/mine" in drawn
+    assert "Who waits, and why" in drawn
+    cell = out / "runs" / "fifo" / "1" / "cell.json"
+    cell.write_text(cell.read_text() + " ")
+    assert "When will it run?" not in render(out)
+
+
+def test_the_report_of_another_run_takes_no_pictures(run: Path, middle: str, tmp_path: Path, command: Command) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    done = command("simulate", "--from", f"{run}@{middle}", "--plot", str(other / "report.html"))
+    assert done.code == 2
+    assert "is the report of a run that is not asked" in done.err
