@@ -42,11 +42,10 @@ class Curve(NamedTuple):
 class SpeedUpCurves(Partitioned, NeedsEstimates):
     """Serves the job with the least T(1) x part of its work left first, each up to the width that pays.
 
-    T(n) is the time that the job would take alone on n executors: told by a predictor that learns such times
-    (`speedups`), else by a formula of estimated work, longest path, stages and tasks. A job with b jobs behind it is
-    served up to the n of 1, 2, 3, 4, 5, 9, 19, 39, 49 with the least T(n) (1 + 4 exp(-1.2 (y - 1/2)) b^0.81 n / N),
-    where y is the part of its tasks that has not started and N the number of executors in the cluster. On more than 49
-    executors further widths grow by half.
+    T(n) is the time that the job would take alone on n executors, by a formula of its estimated work, longest path,
+    stages and tasks. A job with b jobs behind it is served up to the n of 1, 2, 3, 4, 5, 9, 19, 39, 49 with the least
+    T(n) (1 + 4 exp(-1.2 (y - 1/2)) b^0.81 n / N), where y is the part of its tasks that has not started and N the
+    number of executors in the cluster. On more than 49 executors further widths grow by half.
 
     Executors stay with a job that has tasks to start. Between two stages, idle executors leave for jobs earlier in the
     order that are below their number. Room left by jobs below their number goes to the others in the same order; inside
@@ -122,6 +121,4 @@ def _curve_of(job: JobState, view: ClusterView, *, inverted: bool) -> Curve:
     if shape.work <= 0:
         seconds, shape = (_UNKNOWN_S / shape.tasks,) * len(seconds), shape._replace(work=_UNKNOWN_S)
     executors = executors_of(view, {stage.demand for stage in job.stages})
-    learned = ((n, fitted, view.alone_ms(job.id, n)) for n, fitted in spans(shape, executors, inverted=inverted))
-    alone = tuple((n, fitted if ms is None else ms / 1000) for n, fitted, ms in learned)
-    return Curve(job.size_ms, seconds, shape.work, alone)
+    return Curve(job.size_ms, seconds, shape.work, tuple(spans(shape, executors, inverted=inverted)))
