@@ -239,7 +239,7 @@ def rows(
             row[5] = f"{sum(each < 0 for each in off)} of {len(off)}"
         if way:
             gone = fmean(jcts.values()) / fmean(capped[seed] for seed in jcts) - 1
-            row.append(f"{100 * gone / REPLANNED:.0f}")
+            row.append(f"{100 * gone / REPLANNED + 0.0:.0f}")
         made.append(row)
     return made
 

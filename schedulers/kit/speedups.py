@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import mul
-from typing import Annotated, Final, NamedTuple
-
-import msgspec
+from typing import Final, NamedTuple
 
 from schedulers.core.model import Stage
 from schedulers.kit.paths import depths, to_output
@@ -42,15 +40,6 @@ FITS: Final[Mapping[bool, tuple[tuple[int, float, float, float, float], ...]]] =
         (50, 0.444, 1.022, -0.041, -0.004),
     ),
 }
-
-
-InvertedLevels = Annotated[
-    bool,
-    msgspec.Meta(
-        description="whether widths and fit are those for executors as in decima-sim, where 9, 19, 39 and 49 are "
-        "cheap, as with `inverted_levels` of a cluster's executors; false: 10, 20, 40 and 50"
-    ),
-]
 
 
 class Shape(NamedTuple):

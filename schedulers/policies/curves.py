@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -14,7 +14,7 @@ from schedulers.core.state import JobState, StageState
 from schedulers.kit.ordered import Key
 from schedulers.kit.partition import Partitioned, executors_of, to_start
 from schedulers.kit.paths import critical_first
-from schedulers.kit.speedups import InvertedLevels, shape_of, spans
+from schedulers.kit.speedups import shape_of, spans
 
 #: Price of all executors for one job behind, how the price falls with the part of the tasks that has not started, and
 #: how it grows with the jobs behind: found on training seeds of Decima's batch setting.
@@ -67,7 +67,13 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
 
-        inverted_levels: InvertedLevels = True
+        inverted_levels: Annotated[
+            bool,
+            msgspec.Meta(
+                description="whether widths and fit are those for executors as in decima-sim, where 9, 19, 39 and 49 "
+                "are cheap, as with `inverted_levels` of a cluster's executors; false: 10, 20, 40 and 50"
+            ),
+        ] = True
         tie: TieSetting = "submit"
 
     params: Params
