@@ -436,10 +436,6 @@ class ClusterView:
         usual = self.task_ms(job, stage)
         return None if usual is None else usual / node.spec.speed
 
-    def alone_ms(self, job: str, executors: int) -> float | None:
-        """Time that the job would take alone on so many executors, ms; None where no predictor learns such times."""
-        return None if self._predictor is None else self._predictor.alone_ms(job, executors)
-
     def has_times_by_node(self, job: str, stage: int) -> bool:
         """Whether the stage's run time is told per node, and so does not follow from the node's speed."""
         # Any node will do: a stage's times are told for all nodes or for none.

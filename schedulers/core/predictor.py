@@ -109,10 +109,6 @@ class Predictor(TakesOldNames):
         """Mean run time of a task on the given node, in ms; None where the time follows from the node's speed."""
         return None
 
-    def alone_ms(self, job: str, executors: int) -> float | None:
-        """Time that the job would take alone on so many executors, ms; None where nothing is learned of such times."""
-        return None
-
     def dump(self) -> Any:
         """Everything learned, as plain data (msgpack-able)."""
         return None
@@ -131,9 +127,6 @@ class EstimateSource(Protocol):
 
     def estimate_on(self, job: str, stage: int, node: str) -> float | None:
         """See Predictor.estimate_on."""
-
-    def alone_ms(self, job: str, executors: int) -> float | None:
-        """See Predictor.alone_ms."""
 
 
 predictors: Registry[Predictor] = Registry("predictor", "schedulers.predictors")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from typing import Annotated, Final, NamedTuple
-
-import msgspec
+from operator import mul
+from typing import Final, NamedTuple
 
 from schedulers.core.model import Stage
 from schedulers.kit.paths import depths, to_output
@@ -44,15 +42,6 @@ FITS: Final[Mapping[bool, tuple[tuple[int, float, float, float, float], ...]]] =
 }
 
 
-InvertedLevels = Annotated[
-    bool,
-    msgspec.Meta(
-        description="whether widths and fit are those for executors as in decima-sim, where 9, 19, 39 and 49 are "
-        "cheap, as with `inverted_levels` of a cluster's executors; false: 10, 20, 40 and 50"
-    ),
-]
-
-
 class Shape(NamedTuple):
     """The part of a job that decides the fit."""
 
@@ -83,26 +72,17 @@ def explained(shape: Shape, executors: int) -> tuple[float, float, float, float]
     return 1.0, math.log(alone), math.log(shape.work), math.log(shape.tasks)
 
 
-def alone_s(shape: Shape, executors: int, *, inverted: bool = True) -> float:
-    """T(n) in s, by the coefficients of the nearest width. The shape has work. inverted: the fit, see FITS."""
-    row = FITS[inverted][nearest(executors, inverted=inverted)]
-    return math.exp(sum(c * x for c, x in zip(row[1:], explained(shape, executors), strict=True)))
-
-
 def spans(shape: Shape, executors: int, *, inverted: bool = True) -> Iterable[tuple[int, float]]:
-    """(n, T(n) in s) by width, up to a number of executors; beyond FITS, widths grow by half. See `alone_s`.
+    """(n, T(n) in s) by width, up to a number of executors. The shape has work. inverted: the fit, see FITS.
+
+    Beyond FITS, widths grow by half, with the coefficients of the last row.
 
     >>> [(n, round(t)) for n, t in spans(Shape(1000.0, 20.0, 4, 500), 50)][:3]
     [(1, 796), (2, 403), (3, 275)]
     """
-    widths = [row[0] for row in FITS[inverted]]
-    while (wider := widths[-1] * 3 // 2) < executors:
-        widths.append(wider)
-    return ((n, alone_s(shape, n, inverted=inverted)) for n in widths if n <= executors)
-
-
-@cache
-def nearest(executors: float, *, inverted: bool = True) -> int:
-    """Index among the rows of a fit: of the width with the ratio to a number of executors nearest to 1."""
-    fit = FITS[inverted]
-    return min(range(len(fit)), key=lambda index: abs(math.log(fit[index][0] / executors)))
+    rows = [(n, tuple(coefficients)) for n, *coefficients in FITS[inverted]]
+    while (wider := rows[-1][0] * 3 // 2) < executors:
+        rows.append((wider, rows[-1][1]))
+    for n, coefficients in rows:
+        if n <= executors:
+            yield n, math.exp(sum(map(mul, coefficients, explained(shape, n))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -14,7 +14,7 @@ from schedulers.core.state import JobState, StageState
 from schedulers.kit.ordered import Key
 from schedulers.kit.partition import Partitioned, executors_of, to_start
 from schedulers.kit.paths import critical_first
-from schedulers.kit.speedups import InvertedLevels, shape_of, spans
+from schedulers.kit.speedups import shape_of, spans
 
 #: Price of all executors for one job behind, how the price falls with the part of the tasks that has not started, and
 #: how it grows with the jobs behind: found on training seeds of Decima's batch setting.
@@ -42,11 +42,10 @@ class Curve(NamedTuple):
 class SpeedUpCurves(Partitioned, NeedsEstimates):
     """Serves the job with the least T(1) x part of its work left first, each up to the width that pays.
 
-    T(n) is the time that the job would take alone on n executors: told by a predictor that learns such times
-    (`speedups`), else by a formula of estimated work, longest path, stages and tasks. A job with b jobs behind it is
-    served up to the n of 1, 2, 3, 4, 5, 9, 19, 39, 49 with the least T(n) (1 + 4 exp(-1.2 (y - 1/2)) b^0.81 n / N),
-    where y is the part of its tasks that has not started and N the number of executors in the cluster. On more than 49
-    executors further widths grow by half.
+    T(n) is the time that the job would take alone on n executors, by a formula of its estimated work, longest path,
+    stages and tasks. A job with b jobs behind it is served up to the n of 1, 2, 3, 4, 5, 9, 19, 39, 49 with the least
+    T(n) (1 + 4 exp(-1.2 (y - 1/2)) b^0.81 n / N), where y is the part of its tasks that has not started and N the
+    number of executors in the cluster. On more than 49 executors further widths grow by half.
 
     Executors stay with a job that has tasks to start. Between two stages, idle executors leave for jobs earlier in the
     order that are below their number. Room left by jobs below their number goes to the others in the same order; inside
@@ -68,7 +67,13 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
 
-        inverted_levels: InvertedLevels = True
+        inverted_levels: Annotated[
+            bool,
+            msgspec.Meta(
+                description="whether widths and fit are those for executors as in decima-sim, where 9, 19, 39 and 49 "
+                "are cheap, as with `inverted_levels` of a cluster's executors; false: 10, 20, 40 and 50"
+            ),
+        ] = True
         tie: TieSetting = "submit"
 
     params: Params
@@ -122,6 +127,4 @@ def _curve_of(job: JobState, view: ClusterView, *, inverted: bool) -> Curve:
     if shape.work <= 0:
         seconds, shape = (_UNKNOWN_S / shape.tasks,) * len(seconds), shape._replace(work=_UNKNOWN_S)
     executors = executors_of(view, {stage.demand for stage in job.stages})
-    learned = ((n, fitted, view.alone_ms(job.id, n)) for n, fitted in spans(shape, executors, inverted=inverted))
-    alone = tuple((n, fitted if ms is None else ms / 1000) for n, fitted, ms in learned)
-    return Curve(job.size_ms, seconds, shape.work, alone)
+    return Curve(job.size_ms, seconds, shape.work, tuple(spans(shape, executors, inverted=inverted)))

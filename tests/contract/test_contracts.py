@@ -63,6 +63,7 @@ VARIANTS = [
     Subject(policy={**JOCKEY, "policy": {"kind": "drf"}, "control": "amdahl"}, predictor={"kind": "three_sigma"}),
     Subject(policy={**JOCKEY, "policy": {"kind": "sjf"}, "control": "max"}, predictor={"kind": "oracle"}),
     Subject(policy={"kind": "fifo", "tie": "random"}, placement={"kind": "best_fit", "tie": "random"}),
+    Subject(policy={"kind": "curves", "inverted_levels": False}, predictor={"kind": "three_sigma"}),
     Subject(policy={"kind": "fifo"}, placement={"kind": "deft"}),
     Subject(policy={"kind": "rank_up"}, predictor=PILOTS, placement={"kind": "deft"}),
     Subject(policy={"kind": "sjf"}, predictor={"kind": "posterior"}, placement={"kind": "deft", "ahead": False}),
@@ -83,10 +84,6 @@ VARIANTS += [
         ({"kind": "played", "plays": 8, "order": "rank_up"}, {"kind": "first_fit"}),
     ]
     for copies in (CopyRules(max=4), CopyRules(max=2, others="end"))
-]
-VARIANTS += [
-    Subject(policy={"kind": "curves", "inverted_levels": inverted}, predictor={"kind": "speedups"})
-    for inverted in (True, False)
 ]
 RESERVING = [
     Subject(policy={"kind": entry.name}, predictor={"kind": "three_sigma"}, reserve_after=2_000)

@@ -54,7 +54,6 @@ def live(predictor: Predictor, numbers: range, *, cancel: bool = True) -> list[A
             predictor.hear_estimates(spec.id, [100 + n] * len(spec.stages))
         plan = predictor.submitted(spec, at)
         answers += [plan, [predictor.estimate(spec.id, s) for s in range(len(spec.stages))]]
-        answers += [predictor.alone_ms(spec.id, n) for n in (1, 4, 30)]
         open_jobs.append(spec)
         pilots = set(plan.pilots) if plan else set()
         for stage, task in sorted(pilots):

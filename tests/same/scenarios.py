@@ -12,7 +12,6 @@ _PREDICTED: Final = {
     "three_sigma_dag": ("gs", {}),
     "point_estimate": ("sjf", {}),
     "posterior": ("gs", {}),
-    "speedups": ("curves", {}),
 }
 _TRUTH: Final = ("sjf", "srpt", "gs", "tetris", "graphene", "cp", "sjf_cp", "weighted_fair", "capped_sjf", "curves")
 _PLAIN: Final = ("fifo", "fair", "delay", "drf", "hdrf", "capacity", "fair_yarn", "las", "bfs", "random", "bounded")

@@ -78,6 +78,13 @@ def test_the_baseline_is_held_against_nothing() -> None:
     assert row == ["fair", "2", "60.0", "", "", "", "120"]
 
 
+def test_the_way_goes_from_capped_sjf_to_the_replanned_reference() -> None:
+    made = learned.rows(
+        figures(priced=(99.0, 197.0), capped_sjf=(100.0, 200.0), curves=(90.55, 190.55)), "priced", way=True
+    )
+    assert [row[-1] for row in made] == ["21", "0", "100"]
+
+
 def test_the_page_has_the_tables_of_its_settings() -> None:
     made = learned.page("{{ seeds.batch }} seeds\n{{ tables.batch }}\n", {"batch": "| a |"}, {"batch": 3})
     assert made == "3 seeds\n| a |\n"

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from schedulers.kit.speedups import FITS, Shape, alone_s
+from schedulers.kit.speedups import FITS, Shape, spans
 from studies.speedups import alone, fitted, scenario
 
 SHAPES = [
@@ -18,7 +18,10 @@ SHAPES = [
 
 @pytest.mark.parametrize(("inverted", "executors"), [(True, 9), (True, 49), (False, 10), (False, 50)])
 def test_a_fit_to_times_by_the_formula_tells_such_times(inverted: bool, executors: int) -> None:
-    times = [(f"q{n % 7}", shape, alone_s(shape, executors, inverted=inverted)) for n, shape in enumerate(SHAPES)]
+    times = [
+        (f"q{n % 7}", shape, dict(spans(shape, executors, inverted=inverted))[executors])
+        for n, shape in enumerate(SHAPES)
+    ]
     coefficients, error = fitted(times, executors)
     row = next(row for row in FITS[inverted] if row[0] == executors)
     assert coefficients == pytest.approx(row[1:], abs=0.03)
