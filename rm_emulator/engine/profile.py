@@ -192,6 +192,10 @@ class Profile(ABC):
         """Run time in ms as seen from outside, for a task with this true run time and a start seen now."""
         return runtime
 
+    def runs_from(self, started_ms: int, runtime: int) -> int:
+        """As `runs`, for a task with a start seen at `started_ms`, now or before."""
+        return self.runs(runtime)
+
     def ended(self, container: Container) -> bool:
         """Act on the end of a task on its node. False: nothing on offer has changed.
 

@@ -96,8 +96,9 @@ class Simulation:
         self._launches = self.profile.launch
         self.stretches = hooks.run_time
         """From a task's own run time to the one in its container, as seen from outside; mostly empty."""
-        if type(self.profile).runs is not Profile.runs:
-            self.stretches += (lambda _, runtime: self.profile.runs(runtime),)
+        made = type(self.profile)
+        if made.runs is not Profile.runs or made.runs_from is not Profile.runs_from:
+            self.stretches += (lambda c, runtime: self.profile.runs_from(c.started_ms or 0, runtime),)
         self.enters_ends = hooks.runs is None and config.executors is None
         """Whether the end of a task is one entry of the calendar, and nobody looks at the end before."""
         self.end_ms = self.finished_tasks = self.facts = 0

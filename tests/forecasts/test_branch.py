@@ -102,6 +102,23 @@ class Longer:
 
 
 @pytest.mark.slow
+def test_on_kubernetes_running_pods_end_as_before_under_the_same_run_times() -> None:
+    """The whole seconds of a pod count from the pod's start, whenever its end is entered anew."""
+    draw = random.Random(0)
+    for label, make in list(simulations("kubernetes").items())[:3]:
+        whole, record = make()
+        whole.go_on()
+        before = ends(record)
+        for _ in range(examples(MOMENTS)):
+            paused, again = make()
+            at = draw.randrange(1, whole.end_ms)
+            paused.calendar.advance(at)
+            branch(paused, Longer(paused, 1), paused.workload.jobs[paused.arrivals.count :])
+            paused.go_on()
+            assert ends(again) == before, (label, at)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["events", "kubernetes", "sls", "yarn", "yarn-masters"])
 def test_ends_of_all_tasks_are_the_same_whether_entered_one_by_one_or_when_they_are_near(
     name: str, monkeypatch: pytest.MonkeyPatch

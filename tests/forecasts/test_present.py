@@ -40,9 +40,9 @@ from tests.forecasts.test_takeover import Paused, Runs
 __all__ = ["command"]
 #: Moments of each policy, by night.
 MOMENTS = 12
-#: By how much a stage moves in profile kubernetes: the end of a pod is a whole second (1 s), and a launch (0.1 s), a
+#: By how much a stage moves in profile kubernetes, where a pod ends at a whole second of its clock: a launch (0.1 s), a
 #: creation of pods (0.2 s, and 0.1 s for each other job) and a cycle (0.05 s) that were under way are begun anew.
-STAGE_MS = 2000
+STAGE_MS = 1000
 
 
 class Known:

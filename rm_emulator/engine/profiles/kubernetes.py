@@ -102,9 +102,9 @@ class Kubernetes(Cycles):
         params: Kubernetes.Params = cls.params_of(config)
         return params.start_ms + params.seen_ms
 
-    def runs(self, runtime: int) -> int:
+    def runs_from(self, started_ms: int, runtime: int) -> int:
         """Run time as seen by the watch, ms."""
-        return self._pods.runs(self.engine.calendar.now, runtime)
+        return self._pods.runs(started_ms, runtime)
 
 
 class PodLifecycle:
