@@ -55,13 +55,13 @@ CCR: Final = 5.0
 
 
 def _deft(made: Instance, order: str, *, copies: bool) -> TimelinePlan:
-    return deft(made, ORDERS[order](made), copies=copies)
+    return deft(made, ORDERS[order](made), runs=math.inf if copies else 1)
 
 
 def _copying() -> Iterator[tuple[str, tuple[Planner, Planner]]]:
     for order in ORDERS:
         yield f"deft, {order}", (partial(_deft, order=order, copies=True), partial(_deft, order=order, copies=False))
-    yield "deft, insertion", (partial(deft, insertion=True), partial(deft, insertion=True, copies=False))
+    yield "deft, insertion", (partial(deft, insertion=True), partial(deft, insertion=True, runs=1))
     yield "tds", (tds, partial(tds, copies=False))
     yield "dfrn", (dfrn, partial(dfrn, copies=False))
     yield "tdca", (tdca, partial(tdca, copies=False))
@@ -202,7 +202,7 @@ def _with_its_means(sample: Sample) -> float:
     ranks = rank_up(
         made.mean_times(), [(parent, child, part * transfer) for parent, child, transfer in made.mean_edges]
     )
-    return deft(made, ranks, insertion=True, copies=False).makespan
+    return deft(made, ranks, insertion=True, runs=1).makespan
 
 
 # -- Tables -----------------------------------------------------------------------------------------------------------

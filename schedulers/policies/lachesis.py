@@ -42,11 +42,8 @@ class Lachesis(NextStage):
     here are 8 and 16.
 
     **Quality.** The weights that ship are a clone of the rule `longest_job` (the job with the longest way through it
-    first); neither PPO nor evolution strategies improved on the clone. Makespans are level with `rank_up` within the
-    spread of seeds: their ratio is 0.990 for 20 jobs at once (95 % interval 0.967 to 1.014), 1.000 for 60 (0.968 to
-    1.032), 1.044 for 100 (0.819 to 1.268), and 0.974 for a stream of 60 jobs (0.919 to 1.029), both with `ahead:
-    false` and two runs of a task at most (`schedulers/learned/trained/lachesis.json`). The 7 to 27 % of the paper are
-    not reached by an order alone, but by `played` on top of the order (docs/results-lachesis.md).
+    first); neither PPO nor evolution strategies improved on the clone. Makespans are level with the teacher's and with
+    those of `rank_up` (docs/results-lachesis.md). The 7 to 27 % of the paper are not reached by an order alone.
 
     `explain` says: "stage s8 scored 3.1 against 2.6 for stage s2 of job tpch-3". A network with more jobs, stages in a
     job or executors than in its training says so once, there. Other weights are a file among the plug-ins; weights of

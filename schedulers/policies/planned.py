@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from schedulers.core import keyed
 from schedulers.core.abilities import Copies, NeedsCopies
 from schedulers.core.policy import ClusterView, policies
 from schedulers.placers.deft import Deft
+from schedulers.planning.unrelated.evolved import evolved
 from schedulers.planning.unrelated.followed import Followed, Layout
-from schedulers.planning.unrelated.planners import PLANNERS
+from schedulers.planning.unrelated.planners import DEFTS, PLANNERS
 
 if TYPE_CHECKING:
     from schedulers.planning.unrelated.timelines import TimelinePlan
 
 #: Planners that copy tasks.
-COPYING: Final = ("dfrn", "tdca", "tds")
+COPYING: Final = ("tds", "dfrn", "tdca", "ga", *DEFTS)
 
 
-@policies.register("planned", source="heft, cpop: TPDS 2002; dls, etf, peft, tds, dfrn, tdca: see docs/planning.md")
+@policies.register("planned", source="heft, cpop: TPDS 2002; others: see docs/planning.md")
 class PlannedAhead(Followed, NeedsCopies):
     """Lays out all jobs of the same instant as a single DAG by a planner, behind earlier work, and follows the plan.
 
@@ -30,9 +32,10 @@ class PlannedAhead(Followed, NeedsCopies):
     Each node is a machine, or as many machines as it can run of the largest task at once. Tasks to be assigned anew
     (after a failure, for example) are planned anew. A gang goes where all its tasks together end first.
 
-    The planners `tds`, `dfrn` and `tdca` copy tasks where the scenario has `copies`, no task more often than `copies`
-    allows. Without `copies` each task runs where the planner put it first, and the schedule takes longer than planned.
-    With true run times, a single task per node and enough copies, the emulated schedule ends when the plan does.
+    Planners that copy tasks (`tds`, `dfrn`, `tdca`, `ga`, `deft`, `deft_insertion`, `heft_copies`) do so where the
+    scenario has `copies`, no task more often than `copies` allows. Without `copies` each task runs where the planner
+    put it first, and the schedule of `tds`, `dfrn` and `tdca` takes longer than planned. With true run times, a single
+    task per node and enough copies, the emulated schedule ends when the plan does.
 
     Each pair of tasks of two connected stages is an edge for the planner, so stages of hundreds of tasks make it slow.
     The placer `deft` plans whole stages and needs about 0.1 ms per task on 50 nodes. Where nodes beat (`yarn`, `sls`),
@@ -43,9 +46,23 @@ class PlannedAhead(Followed, NeedsCopies):
         """Settings."""
 
         planner: Annotated[
-            Literal["heft", "cpop", "dls", "peft", "etf", "tds", "dfrn", "tdca"],
-            msgspec.Meta(description="planner of the layout; `tds`, `dfrn` and `tdca` copy tasks"),
+            Literal[
+                "heft",
+                "cpop",
+                "dls",
+                "peft",
+                "etf",
+                "tds",
+                "dfrn",
+                "tdca",
+                "ga",
+                "deft",
+                "deft_insertion",
+                "heft_copies",
+            ],
+            msgspec.Meta(description="planner of the layout; those from `tds` on copy tasks"),
         ] = "heft"
+        plans: Annotated[int, msgspec.Meta(ge=1, description="number of plans that `ga` makes; others make one")] = 64
 
     params: Params
 
@@ -56,4 +73,8 @@ class PlannedAhead(Followed, NeedsCopies):
 
     def plan(self, layout: Layout, most: int, view: ClusterView) -> TimelinePlan:
         """See Followed."""
-        return PLANNERS[self.params.planner](layout.instance)
+        planner = self.params.planner
+        if planner == "ga":
+            random = keyed.generator(self.seed, "plans", view.now, layout.items[0].job.id)
+            return evolved(layout.instance, self.params.plans, random, runs=most)
+        return DEFTS[planner](layout.instance, runs=most) if planner in DEFTS else PLANNERS[planner](layout.instance)

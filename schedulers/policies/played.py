@@ -50,7 +50,7 @@ class Played(Followed):
     64 plays take a quarter of a second for 20 of LACHESIS's jobs at once, 0.7 s for 60 jobs, and little for a single
     job. For stages of hundreds of tasks the placer `deft` is the better choice. Where nodes beat, each fact is laid
     out by itself. Copies are made where the scenario has `copies`, but not on Kubernetes. docs/results-lachesis.md has
-    the measured gains.
+    the measured gains, which estimates wrong by up to half undo.
     """
 
     copies = True

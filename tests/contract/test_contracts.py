@@ -81,6 +81,8 @@ VARIANTS += [
         ({"kind": "planned", "planner": "tds"}, {"kind": "first_fit"}),
         ({"kind": "planned", "planner": "dfrn"}, {"kind": "first_fit"}),
         ({"kind": "planned", "planner": "tdca"}, {"kind": "first_fit"}),
+        ({"kind": "planned", "planner": "deft_insertion"}, {"kind": "first_fit"}),
+        ({"kind": "planned", "planner": "ga", "plans": 12}, {"kind": "first_fit"}),
         ({"kind": "played", "plays": 8, "order": "rank_up"}, {"kind": "first_fit"}),
     ]
     for copies in (CopyRules(max=4), CopyRules(max=2, others="end"))

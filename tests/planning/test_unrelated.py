@@ -229,11 +229,25 @@ def test_nothing_starts_on_a_machine_that_is_busy(planner: str) -> None:
     assert all(p.start >= made.busy[p.machine] for p in PLANNERS[planner](made).placements)
 
 
+def test_an_idle_stretch_before_a_late_task_is_used_by_insertion_only() -> None:
+    """Machine 1 waits until 10 for task 1: task 2 takes its 5 before, or ends at 25 behind."""
+    made = Instance([[10, 100], [100, 10], [100, 5]], [(0, 1, 0)], 1.0)
+    assert {name: PLANNERS[name](made).makespan for name in ("deft", "deft_insertion", "heft_copies", "heft")} == {
+        "deft": 25,
+        "deft_insertion": 20,
+        "heft_copies": 20,
+        "heft": 20,
+    }
+
+
 def test_one_copy_of_the_root_on_each_machine() -> None:
     made = Instance([[4] * 3, [6] * 3, [6] * 3, [6] * 3], [(0, 1, 20), (0, 2, 20), (0, 3, 20)], 1.0)
-    assert {name: PLANNERS[name](made).makespan for name in ("heft", "deft", "tds", "dfrn", "tdca")} == {
+    planners = ("heft", "deft", "deft_insertion", "heft_copies", "tds", "dfrn", "tdca")
+    assert {name: PLANNERS[name](made).makespan for name in planners} == {
         "heft": 22,
         "deft": 10,
+        "deft_insertion": 10,
+        "heft_copies": 10,
         "tds": 10,
         "dfrn": 10,
         "tdca": 10,

@@ -160,7 +160,7 @@ def test_jobs_that_come_one_after_another_are_valid_schedules(policy: str, ahead
 # -- planners -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("planner", sorted(set(PLANNERS) - {"deft"}))
+@pytest.mark.parametrize("planner", sorted(PLANNERS))
 @pytest.mark.parametrize("seed", range(12))
 def test_a_plan_is_followed_to_the_end(seed: int, planner: str) -> None:
     dag = drawn(seed)
@@ -186,7 +186,7 @@ def test_a_later_job_is_planned_around_what_runs() -> None:
     assert emulate(dags, {"kind": "planned"}, {"kind": "first_fit"}, arrivals=[0, 1]) == 10
 
 
-@pytest.mark.parametrize("planner", sorted(set(PLANNERS) - {"deft"}))
+@pytest.mark.parametrize("planner", sorted(PLANNERS))
 @pytest.mark.parametrize("copies", [MANY, CopyRules(max=2, others="end"), None])
 def test_later_jobs_are_planned_behind_earlier_ones(planner: str, copies: CopyRules | None) -> None:
     dags = [drawn(number, machines=4) for number in range(4)]

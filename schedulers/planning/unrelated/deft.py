@@ -42,17 +42,27 @@ class DeftChoice(msgspec.Struct, frozen=True, gc=False):
 
 
 def deft(
-    instance: Instance, priorities: Sequence[float] | None = None, *, insertion: bool = False, copies: bool = True
+    instance: Instance, priorities: Sequence[float] | None = None, *, insertion: bool = False, runs: float = math.inf
 ) -> TimelinePlan:
     """Ready tasks by priority, each on the machine of its earliest end, with or without a copy of a parent.
 
     priorities: per task, the highest first; LACHESIS's upward rank if None (HighRankUp-DEFT). insertion: idle
-    stretches between tasks are used; the paper's `avail` appends. copies: False leaves them out (EFT).
+    stretches between tasks are used; the paper's `avail` appends. runs: of a task at most; 1: no copies (EFT).
     """
     timelines = Timelines(instance)
     for task in instance.by_priority(ORDERS["rank_up"](instance) if priorities is None else priorities):
-        place(timelines, task, choose(timelines, task, insertion=insertion, runs=math.inf if copies else 1))
+        place(timelines, task, choose(timelines, task, insertion=insertion, runs=runs))
     return timelines.plan()
+
+
+def deft_insertion(instance: Instance, *, runs: float = math.inf) -> TimelinePlan:
+    """HighRankUp-DEFT with idle stretches."""
+    return deft(instance, insertion=True, runs=runs)
+
+
+def heft_copies(instance: Instance, *, runs: float = math.inf) -> TimelinePlan:
+    """HEFT with DEFT's copies: HEFT's ranks and idle stretches, and a copied parent where the task ends sooner."""
+    return deft(instance, ranks_up(instance), insertion=True, runs=runs)
 
 
 def place(timelines: Timelines, task: int, choice: DeftChoice) -> None:
