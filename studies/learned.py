@@ -305,6 +305,9 @@ def main(
         made[setting.name] = table(head, rows(figures, next(iter(setting.rules)), way=way))
         typer.echo(f"{setting.name}\n{made[setting.name]}\n")
     if docs is not None:
+        from studies import parts  # needs numba
+
+        made |= parts.tables(folder, seeds) if folder is not None else {}
         template = (docs / "results-learned.in.md").read_text(encoding="utf-8")
         write_file(docs / "results-learned.md", page(template, made, counts))
 
