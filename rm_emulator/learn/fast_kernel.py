@@ -206,6 +206,13 @@ def _begin(world: World, state: FastState, place: int, wave: int) -> None:
 
 
 @compiled
+def end_after(state: FastState, place: int, ms: int) -> None:
+    """Let the running task of an executor end so long after its beginning, ms."""
+    there = state.places[place]
+    state.event[place] = _key(there.began_ms + ms, 1, there.number, place)
+
+
+@compiled
 def _launch(world: World, state: FastState, place: int, job: int, stage: int) -> None:
     """Give the next task of an open stage to an executor of the job."""
     there, of_job, of_stage = state.places[place], state.jobs[job], state.stages[stage]
