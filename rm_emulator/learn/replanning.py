@@ -1,6 +1,6 @@
 """Re-planning: while a run goes on, search for a better rule by plays of what may come, and follow the best rule found.
 
-At each job's end, and each few seconds, local search over the parameters of a rule: the place of a job in the order, the
+At each job's end, and each few seconds, local search over the parameters of a rule: a job's place in the order, the
 price of its width, how many executors a job may hold, and how many a stage may have. A candidate is played from the
 present moment to the end, several times with run times drawn from the measured ones, all candidates with the same
 draws (common random numbers), and kept if jobs end sooner in the mean. What is not known is drawn: run times of tasks
