@@ -31,7 +31,7 @@ class Search(NamedTuple):
     period_ms: int = 3000
 
 
-class Future(NamedTuple):
+class Outlook(NamedTuple):
     """What may come: a present moment with other ends of running tasks, and draws for the tasks to come."""
 
     state: FastState
@@ -55,17 +55,17 @@ def replanned(play: FastRun, rule: Rule, draws: Floats, search: Search, random: 
 
 def improved(play: FastRun, state: FastState, rule: Rule, search: Search, random: np.random.Generator) -> Rule:
     """The best of a rule and so many changed rules from a moment on."""
-    futures = [future(play, state, random) for _ in range(search.plays)]
-    best, least = rule, _sum_ms(play, rule, futures)
+    outlooks = [outlook(play, state, random) for _ in range(search.plays)]
+    best, least = rule, _sum_ms(play, rule, outlooks)
     for _ in range(search.candidates):
         candidate = changed(play, state, best, random)
-        total = _sum_ms(play, candidate, futures)
+        total = _sum_ms(play, candidate, outlooks)
         if total < least:
             best, least = candidate, total
     return best
 
 
-def future(play: FastRun, state: FastState, random: np.random.Generator) -> Future:
+def outlook(play: FastRun, state: FastState, random: np.random.Generator) -> Outlook:
     """A draw of what may come after a moment."""
     there, now = copied(state), int(state.clock[kernel.NOW])
     for place in np.flatnonzero(state.places["status"] == kernel.RUNNING).tolist():
@@ -76,7 +76,7 @@ def future(play: FastRun, state: FastState, random: np.random.Generator) -> Futu
         if longer.any():
             ms = random.choice(times[longer], p=chances[longer] / chances[longer].sum())
         kernel.end_after(there, place, int(ms))
-    return Future(there, random.random((play.tasks, 2)))
+    return Outlook(there, random.random((play.tasks, 2)))
 
 
 def _times(play: FastRun, running: np.void) -> tuple[Ints, Floats]:
@@ -110,9 +110,9 @@ def _some(play: FastRun, random: np.random.Generator) -> int:
     return kernel.MANY if random.random() < 1 / 2 else int(play.executors ** random.random()) - 1
 
 
-def _sum_ms(play: FastRun, rule: Rule, futures: Sequence[Future]) -> int:
+def _sum_ms(play: FastRun, rule: Rule, outlooks: Sequence[Outlook]) -> int:
     total = 0
-    for each in futures:
+    for each in outlooks:
         there = copied(each.state)
         play.go_on(there, rule, each.draws)
         total += int(there.jobs["end_ms"].sum())
