@@ -31,7 +31,7 @@ class Search(NamedTuple):
     period_ms: int = 3000
 
 
-class Outlook(NamedTuple):
+class Foreseen(NamedTuple):
     """What may come: a present moment with other ends of running tasks, and draws for the tasks to come."""
 
     state: FastState
@@ -55,17 +55,17 @@ def replanned(play: FastRun, rule: Rule, draws: Floats, search: Search, random: 
 
 def improved(play: FastRun, state: FastState, rule: Rule, search: Search, random: np.random.Generator) -> Rule:
     """The best of a rule and so many changed rules from a moment on."""
-    outlooks = [outlook(play, state, random) for _ in range(search.plays)]
-    best, least = rule, _sum_ms(play, rule, outlooks)
+    foreseen = [foresee(play, state, random) for _ in range(search.plays)]
+    best, least = rule, _sum_ms(play, rule, foreseen)
     for _ in range(search.candidates):
         candidate = changed(play, state, best, random)
-        total = _sum_ms(play, candidate, outlooks)
+        total = _sum_ms(play, candidate, foreseen)
         if total < least:
             best, least = candidate, total
     return best
 
 
-def outlook(play: FastRun, state: FastState, random: np.random.Generator) -> Outlook:
+def foresee(play: FastRun, state: FastState, random: np.random.Generator) -> Foreseen:
     """A draw of what may come after a moment."""
     there, now = copied(state), int(state.clock[kernel.NOW])
     for place in np.flatnonzero(state.places["status"] == kernel.RUNNING).tolist():
@@ -76,7 +76,7 @@ def outlook(play: FastRun, state: FastState, random: np.random.Generator) -> Out
         if longer.any():
             ms = random.choice(times[longer], p=chances[longer] / chances[longer].sum())
         kernel.end_after(there, place, int(ms))
-    return Outlook(there, random.random((play.tasks, 2)))
+    return Foreseen(there, random.random((play.tasks, 2)))
 
 
 def _times(play: FastRun, running: np.void) -> tuple[Ints, Floats]:
@@ -110,9 +110,9 @@ def _some(play: FastRun, random: np.random.Generator) -> int:
     return kernel.MANY if random.random() < 1 / 2 else int(play.executors ** random.random()) - 1
 
 
-def _sum_ms(play: FastRun, rule: Rule, outlooks: Sequence[Outlook]) -> int:
+def _sum_ms(play: FastRun, rule: Rule, foreseen: Sequence[Foreseen]) -> int:
     total = 0
-    for each in outlooks:
+    for each in foreseen:
         there = copied(each.state)
         play.go_on(there, rule, each.draws)
         total += int(there.jobs["end_ms"].sum())

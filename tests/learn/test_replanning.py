@@ -13,7 +13,7 @@ if find_spec("numba") is None and os.environ.get("CI") != "true":
 
 from rm_emulator.learn import fast_kernel as kernel
 from rm_emulator.learn.fast_jobs import FastSetting, setting_of
-from rm_emulator.learn.replanning import Search, improved, outlook, replanned
+from rm_emulator.learn.replanning import Search, foresee, improved, replanned
 from tests.learn.test_fast import BATCH, rule, scenario
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def test_running_tasks_go_on_for_longer_than_they_have_run(setting: FastSetting)
     assert running.any()
     now, rest = int(state.clock[kernel.NOW]), set()
     for seed in range(5):
-        drawn = outlook(setting.play, state, np.random.default_rng(seed)).state
+        drawn = foresee(setting.play, state, np.random.default_rng(seed)).state
         times = drawn.event[running] >> kernel._TIME
         assert (times > now).all()
         rest.add(tuple(times.tolist()))
