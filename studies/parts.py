@@ -20,7 +20,7 @@ from rm_emulator.learn.fast_kernel import FIRST, FIXED, FRESH, MANY, Rule
 from rm_emulator.learn.fast_rules import rule_of
 from rm_emulator.program import end
 from rm_emulator.scenario.schema import Scenario
-from studies.learned import PROFILES, SETTINGS
+from studies.learned_settings import PROFILES, SETTINGS
 from studies.tables import document, over_seeds, table
 
 

@@ -21,7 +21,7 @@ from rm_emulator.learn.fast_jobs import FastSetting
 from rm_emulator.learn.replanning import Search, replanned
 from rm_emulator.program import end
 from schedulers.core import keyed
-from studies.learned import PROFILES
+from studies.learned_settings import PROFILES
 from studies.parts import Part, means, rule, settings
 from studies.tables import over_seeds, table
 

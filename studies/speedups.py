@@ -25,7 +25,7 @@ from schedulers.core.events import Estimated, Event, JobSubmitted
 from schedulers.core.scheduler import Scheduler
 from schedulers.kit.speedups import FITS, Shape, explained, shape_of
 from studies.decima import ORACLE
-from studies.learned import PROFILES
+from studies.learned_settings import PROFILES
 from studies.tables import document, table
 
 #: Weight of c1 to c3 beside the squared errors of ln T: on one executor, W and 0.8 W + P + 0.5 D tell much the same.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rm_emulator.results.chart import Cells, Chart, Figure, charts
-
-_COLOUR: Final = re.compile(r"\$(s[0-7]|ink|faint|soft|page|card|grid|rule)")
+from rm_emulator.results.palette import LIGHT, painted
 
 
 def check_chart(name: str, shows: Path, nothing: Path | None = None, **settings: Any) -> None:
@@ -52,7 +50,7 @@ def _mistakes_of(figure: Figure) -> Iterator[str]:
     import plotly.graph_objects as go
 
     try:
-        whole = go.Figure(_coloured(figure)).to_plotly_json()
+        whole = go.Figure(painted(figure, LIGHT)).to_plotly_json()
     except ValueError as error:
         yield f"plotly refuses it: {' '.join(str(error).split())[:400]}"
         return
@@ -71,12 +69,3 @@ def _says(axis: Figure, data: list[Figure], side: str) -> bool:
     numbers = any(isinstance(value, int | float) for trace in data for value in trace.get(side, ()) or ())
     plain = axis.get("showticklabels") is False or axis.get("type") == "category" or not numbers
     return named or plain or "%" in axis.get("tickformat", "") or 1 <= max(axis.get("range", (0,))) < 1.1
-
-
-def _coloured(part: Any) -> Any:
-    """A figure with colours in the place of their names, which the page fills in."""
-    if isinstance(part, dict):
-        return {key: _coloured(value) for key, value in part.items()}
-    if isinstance(part, list | tuple):
-        return [_coloured(value) for value in part]
-    return "#123456" if isinstance(part, str) and _COLOUR.fullmatch(part) else part

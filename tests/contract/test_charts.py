@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import rm_emulator
+from rm_emulator.forecasts import picture
+from rm_emulator.results import answers
 from rm_emulator.results.chart import Cells, charts
 from rm_emulator.testing import check_chart, check_registered
 
@@ -42,11 +44,14 @@ ELSEWHERE = {"thinking", "over_thinking", "over_architectures", "objectives"}
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[bool, Path]:
-    """A run, and one that is a sweep."""
+    """A run that was asked when its jobs end, and one that is a sweep."""
     folder = tmp_path_factory.mktemp("charts")
     for swept in (False, True):
         (folder / f"{swept}.yaml").write_text(SCENARIO + SWEEP * swept)
         rm_emulator.run(folder / f"{swept}.yaml", out=folder / str(swept), jobs=1)
+    asked = folder / "False"
+    answer = rm_emulator.simulate(asked, "20s", draws=2, earlier=0, add="1xn1").answer
+    answers.keep(asked, asked / "runs" / "slearn" / "1", picture.charts(answer))
     return {swept: folder / str(swept) for swept in (False, True)}
 
 

@@ -15,7 +15,7 @@ from benchmarks.groups.kubernetes import PARTS
 from benchmarks.rows import Row
 
 #: Groups that ask a real control plane.
-REAL = ("cluster", "gang", "burst", "failover")
+REAL = ("beside", "cluster", "gang", "burst", "failover")
 WITHOUT_EXTRAS = """
 import sys
 for missing in ("aiohttp", "greenlet", "gymnasium", "kubernetes", "starlette", "structlog", "uvicorn"):
