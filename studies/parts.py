@@ -71,13 +71,9 @@ def rule(part: Part, setting: FastSetting) -> Rule:
     return found
 
 
-def means(part: Part, found: Sequence[FastSetting], plays: Sequence[FastRun] | None = None) -> list[float]:
-    """Mean JCT by setting, s. plays: in place of the settings' own."""
-    ran = []
-    for number, setting in enumerate(found):
-        play = plays[number] if plays is not None else setting.play
-        ran.append(play.mean_jct_s(play.ends(rule(part, setting), setting.draws)))
-    return ran
+def means(part: Part, found: Sequence[FastSetting]) -> list[float]:
+    """Mean JCT by setting, s."""
+    return [each.play.mean_jct_s(each.play.ends(rule(part, each), each.draws)) for each in found]
 
 
 def rows(jcts: Mapping[str, Sequence[float]]) -> list[list[str]]:
@@ -92,20 +88,26 @@ def rows(jcts: Mapping[str, Sequence[float]]) -> list[list[str]]:
 
 def budget(found: Sequence[FastSetting]) -> dict[str, list[float]]:
     """Mean JCT under `curves` with and without the cost of moves and of fresh executors."""
+    changes = ((), (_unmoved,), (_warm,), (_unmoved, _warm))
     jcts = {}
-    for label in BUDGET:
-        plays = []
-        for setting in found:
-            play = setting.play
-            if label in ("moves free", "both"):
-                play = play._replace(moving_ms=0)
-            if label in ("fresh starts as first ones", "both"):
-                lists = play.durations.lists.copy()
-                lists[:, FRESH] = lists[:, FIRST]
-                play = play._replace(durations=play.durations._replace(lists=lists))
-            plays.append(play)
-        jcts[label] = means(Part(_CURVES), found, plays)
+    for label, made in zip(BUDGET, changes, strict=True):
+        changed = list(found)
+        for change in made:
+            changed = [each._replace(play=change(each.play)) for each in changed]
+        jcts[label] = means(Part(_CURVES), changed)
     return jcts
+
+
+def _unmoved(play: FastRun) -> FastRun:
+    """Executors change jobs in no time."""
+    return play._replace(moving_ms=0)
+
+
+def _warm(play: FastRun) -> FastRun:
+    """Fresh executors are as fast as others at their first task of a stage."""
+    lists = play.durations.lists.copy()
+    lists[:, FRESH] = lists[:, FIRST]
+    return play._replace(durations=play.durations._replace(lists=lists))
 
 
 def tables(data: Path, most: int | None = None) -> dict[str, str]:

@@ -22,27 +22,29 @@ from rm_emulator.learn.replanning import Search, replanned
 from rm_emulator.program import end
 from schedulers.core import keyed
 from studies.learned_settings import PROFILES
-from studies.parts import Part, means, rule, settings
+from studies.parts import PARTS, means, rule, settings
 from studies.tables import over_seeds, table
 
 HEAD: Final = ("policy", "seeds", "mean JCT, s", "beside capped_sjf, %")
-_CURVES: Final = Part({"kind": "curves"})
-RULES: Final[Mapping[str, Part]] = {"capped_sjf": Part({"kind": "capped_sjf"}), "curves": _CURVES}
+#: The rule that re-planning begins with, and what all are held against.
+BEGIN: Final = "curves"
+BASELINE: Final = "capped_sjf"
 
 
 def mean_jct_s(setting: FastSetting, candidates: int) -> float:
-    """Mean JCT of a run that begins with `curves` and tries so many candidates at each search, s."""
+    """Mean JCT of a run that begins with BEGIN and tries so many candidates at each search, s."""
     random = keyed.generator(0, "replanned", candidates)
     search = Search(candidates=candidates)
-    return setting.play.mean_jct_s(replanned(setting.play, rule(_CURVES, setting), setting.draws, search, random))
+    begin = rule(PARTS["batch"][BEGIN], setting)
+    return setting.play.mean_jct_s(replanned(setting.play, begin, setting.draws, search, random))
 
 
 def rows(jcts: Mapping[str, Mapping[int, float]]) -> list[list[str]]:
     """Cells of HEAD; differences are paired with `capped_sjf`, by seed, with 95 % intervals."""
-    base, made = jcts["capped_sjf"], []
+    base, made = jcts[BASELINE], []
     for label, ran in jcts.items():
         off = [100 * (jct / base[seed] - 1) for seed, jct in ran.items()]
-        beside = "" if label == "capped_sjf" else over_seeds(off, 1)
+        beside = "" if label == BASELINE else over_seeds(off, 1)
         made.append([label, str(len(ran)), f"{np.mean(list(ran.values())):.1f}", beside])
     return made
 
@@ -56,7 +58,10 @@ def main(
     """Run what has not run yet, and print the table."""
     out.mkdir(parents=True, exist_ok=True)
     found = dict(enumerate(settings("batch", data, seeds), start=1000))
-    jcts = {label: dict(zip(found, means(part, list(found.values())), strict=True)) for label, part in RULES.items()}
+    jcts = {
+        label: dict(zip(found, means(PARTS["batch"][label], list(found.values())), strict=True))
+        for label in (BASELINE, BEGIN)
+    }
     for count in map(int, candidates.split(",")):
         jcts[f"re-planned, {count} candidates"] = ran = {}
         for seed, setting in found.items():

@@ -178,15 +178,12 @@ class _Lawful(JudgedBeliefs):
     """Beliefs by a law about the means of live stages; about the variation among tasks as before."""
 
     def __init__(self, beliefs: JudgedBeliefs, laws: Mapping[str, list[Part]]) -> None:
-        self.history, self._before, self._laws = beliefs.history, beliefs, laws
+        vars(self).update(vars(beliefs))  # all that was heard, for the variation
+        self._laws = laws
 
     def parts(self, prior: Belief, stage: Stage | None = None) -> list[Part]:
         """By the law for the job that the belief names as its source."""
         return self._laws[prior.source]
-
-    def noises(self, prior: Belief) -> Floats:
-        """As the listener's."""
-        return self._before.noises(prior)
 
 
 def _lawful(run: PausedRun, law: Law) -> Listener:

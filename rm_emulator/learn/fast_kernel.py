@@ -350,7 +350,7 @@ def _open(rule: Rule, state: FastState, stage: int) -> int:
 
 @compiled
 def _part(jobs: Jobs, rule: Rule, state: FastState, desk: Desk) -> None:
-    """Count the idle executors that leave each job for jobs before it; executors that no job keeps come first."""
+    """Count, for each job, the idle executors that leave for earlier jobs; free executors are given away before."""
     clock, leaving, ranked = state.clock, desk.leaving, 0
     leaving[: clock[ARRIVED]] = 0
     if not rule.yields:

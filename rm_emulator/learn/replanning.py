@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rm_emulator.learn import fast_kernel as kernel
-from rm_emulator.learn.fast_jobs import FastRun, copied
+from rm_emulator.learn.fast_jobs import FastRun, copied, random_draws
 from rm_emulator.learn.fast_kernel import FastState, Floats, Ints, Rule
 
 #: Deviation of the logarithm of a change to a place in the order, and to a price.
@@ -76,7 +76,7 @@ def foresee(play: FastRun, state: FastState, random: np.random.Generator) -> For
         if longer.any():
             ms = random.choice(times[longer], p=chances[longer] / chances[longer].sum())
         kernel.end_after(there, place, int(ms))
-    return Foreseen(there, random.random((play.tasks, 2)))
+    return Foreseen(there, random_draws(play.tasks, random))
 
 
 def _times(play: FastRun, running: np.void) -> tuple[Ints, Floats]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 
@@ -11,9 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-if find_spec("numba") is None and os.environ.get("CI") != "true":
-    pytest.skip("needs numba: pip install -e '.[learn]'", allow_module_level=True)
 
 from rm_emulator.engine.recording import MemoryRecording
 from rm_emulator.experiments.assembly import assemble, workload_of

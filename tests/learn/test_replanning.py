@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
-
-if find_spec("numba") is None and os.environ.get("CI") != "true":
-    pytest.skip("needs numba: pip install -e '.[learn]'", allow_module_level=True)
 
 from rm_emulator.learn import fast_kernel as kernel
 from rm_emulator.learn.fast_jobs import FastSetting, setting_of

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 
 import pytest
-
-if find_spec("numba") is None and os.environ.get("CI") != "true":
-    pytest.skip("needs numba: pip install -e '.[learn]'", allow_module_level=True)
 
 from rm_emulator import api
 from studies import learned, parts

@@ -24,5 +24,5 @@ def ends(cells: Cells) -> Chart | None:
 
 @register(ANSWER, order=20, wide=True, source="rm-emulator")
 def delays(cells: Cells) -> Chart | None:
-    """Who ends later, and who sooner, because of the job or the change that was asked about."""
+    """Jobs that end later, and jobs that end sooner, with the job or the change that was asked about."""
     return kept(cells.folder, "delays")
