@@ -34,7 +34,7 @@ _OTHERS: Final = ""
 class JobControl(msgspec.Struct):
     """Facts about a live job with a deadline. allocation None: not rehearsed yet.
 
-    wished: the work (ms) and the largest allocation of the script asked for last.
+    wished: the work (ms) and the largest allocation of the rehearsal that came last.
     """
 
     allocation: int | None = None
@@ -146,6 +146,8 @@ class Jockey(Around, NeedsEstimates, Rehearses, MindsDeadlines):
         self._revised = 0  # the period in which allocations were looked at last
         self._scripts: dict[str, Script] = {}  # scripts not asked for yet
         self._promises: dict[str, Promise] = {}  # the same
+        # `wished` of rehearsals under way. Never dumped: a process that takes over asks for these rehearsals again.
+        self._under_way: dict[str, tuple[float, int]] = {}
 
     # -- whose turn it is ---------------------------------------------------------------------------
 
@@ -200,12 +202,14 @@ class Jockey(Around, NeedsEstimates, Rehearses, MindsDeadlines):
             del self._jobs[name]
             self._scripts.pop(name, None)
             self._promises.pop(name, None)
+            self._under_way.pop(name, None)
 
     def _learn(self, event: Rehearsed, view: ClusterView) -> None:
         standing, job = self._jobs.get(event.job), view.jobs.get(event.job)
         if standing is None or job is None:
             return
         standing.profiles, standing.table = event.profiles, event.table
+        standing.wished = self._under_way.pop(job.id, standing.wished)
         if standing.allocation is None:  # the first one is what is wanted, without hysteresis
             standing.allocation = self._wanted(job, standing, view)
         self._make_promise(job, standing, view)
@@ -260,10 +264,10 @@ class Jockey(Around, NeedsEstimates, Rehearses, MindsDeadlines):
         if acts is None or not slots:
             return
         work, most = sum(act.tasks * act.task_ms for act in acts), min(slots, sum(act.tasks for act in acts))
-        before, most_before = standing.wished
+        before, most_before = self._under_way.get(job.id, standing.wished)
         if most == most_before and abs(work / before - 1) <= _DRIFT:
             return
-        standing.wished = (work, most)
+        self._under_way[job.id] = (work, most)
         columns = min(_COLUMNS, most)
         self._scripts[job.id] = Script(
             acts=acts,
@@ -306,11 +310,11 @@ class Jockey(Around, NeedsEstimates, Rehearses, MindsDeadlines):
         return {"jobs": msgspec.to_builtins(self._jobs), "revised": self._revised, **super().dump()}
 
     def load(self, data: Any, view: ClusterView) -> None:
-        """See Policy.load. Scripts without an answer are asked for again."""
+        """See Policy.load."""
         super().load(data, view)
         self._jobs, self._revised = msgspec.convert(data["jobs"], dict[str, JobControl]), data["revised"]
         for name, standing in self._jobs.items():
-            if standing.table is None:
+            if standing.table is None:  # memories of older versions hold rehearsals under way, too
                 standing.wished = (0.0, 0)
             if standing.promise is not None:  # the process before may not have shown the promise
                 self._promises[name] = standing.promise

@@ -146,6 +146,19 @@ def test_one_that_is_restored_wishes_for_what_was_not_told() -> None:
     assert promised(again, "due") == {**promised(other, "due"), "made": 2_000, "finish": 32_000}
 
 
+def test_a_later_rehearsal_under_way_is_wished_for_again_and_is_no_part_of_the_memory() -> None:
+    made = scheduler(SOON, node("n", 10), offers="cycle", predictor=ORACLE)
+    submit(made, 0, job("due", stage(20), deadline=48_000), 10_000)
+    told(made, 0)
+    known = made.policy.dump()["jobs"]["due"]["wished"]
+    made.handle(NodeAdded(500, node("m", 5)))
+    made.handle(Tick(1_000))
+    assert made.policy.dump()["jobs"]["due"]["wished"] == known
+    other = Scheduler.restore(made.snapshot())
+    other.handle(Tick(2_000))
+    assert told(other, 2_000) == ["due"]
+
+
 def ran(policy: dict[str, Any], error: float, *, deadline: int = 180_000) -> tuple[int, int]:
     """When a job of 40 tasks of 10 s ends that is behind many, and how often it was rehearsed.
 
