@@ -255,3 +255,22 @@ def test_all_collected_cases_of_fair_shares(capsys: pytest.CaptureFixture[str]) 
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 38
     assert all(line.startswith("PASS ") for line in lines)
+
+
+SLOTS = """
+version: 1
+cases:
+- {id: S, kind: sparrow_trace, policy: late_binding, workers: WORKERS, slots: 2, jobs: [
+   {id: A, at: 0, tasks: [4, 3, 1], probes: [w0, w0, w1]}, {id: B, at: 1, tasks: [2], probes: [w0]}],
+   expect: {starts: {A: [0, 0, 0], B: [AT]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "at"), [("[w0, w1]", 3), ("{w0: {slots: 3}, w1: {}}", 1)], ids=["every-worker", "one-with-its-own"]
+)
+def test_workers_of_sparrow_have_as_many_slots_as_a_case_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], workers: str, at: int
+) -> None:
+    text = SLOTS.replace("WORKERS", workers).replace("AT", str(at))
+    assert run(tmp_path, capsys, text) == (0, ["PASS S/starts"])

@@ -91,9 +91,9 @@ def sparrow_worker_queue(case: Case) -> Checks:
     yield from values(case["expect"], {"launches": lambda: launches})
 
 
-@kind("sparrow_trace", {"policy", "workers", "delay", "initial", "cancellation", "jobs", "expect", "tol"})
+@kind("sparrow_trace", {"policy", "workers", "slots", "delay", "initial", "cancellation", "jobs", "expect", "tol"})
 def sparrow_trace(case: Case) -> Checks:
-    """A small cluster played through by the engine."""
+    """A small cluster played through by the engine. slots: of each worker that does not name its own; 1 if left out."""
     played = _Played(case)
     ways: dict[str, Callable[[], Any]] = {
         "starts": lambda: played.by_task(case["expect"]["starts"], lambda task: _units(task.started_ms)),
@@ -173,7 +173,7 @@ class _Played:
         )
         self.decider = _Decider(config, sampling=_Given(jobs))
         engine = EngineConfig(
-            nodes=tuple(Node(id=name, capacity=(slots,)) for name, slots in _workers(case["workers"])),
+            nodes=tuple(Node(id=name, capacity=(slots,)) for name, slots in _workers(case)),
             resources=("slots",),
             architecture=Messages(message_ms=_ms(case.get("delay", 0)), **msgspec.structs.asdict(settings)),
         )
@@ -190,12 +190,13 @@ class _Played:
         return {job: [what(self._tasks[job, task]) for task in range(len(tasks))] for job, tasks in jobs.items()}
 
 
-def _workers(given: Any) -> Iterator[tuple[str, int]]:
+def _workers(case: Case) -> Iterator[tuple[str, int]]:
     """Names with slots: a list of names, or by name."""
+    given = case["workers"]
     for name in given:
         about = given[name] if isinstance(given, Mapping) else {}
         only(about, {"slots"}, f"worker '{name}': key")
-        yield name, about.get("slots", 1)
+        yield name, about.get("slots", case.get("slots", 1))
 
 
 def _job(name: str, at: int, tasks: Sequence[Any]) -> WorkloadJob:
