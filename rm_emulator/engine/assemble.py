@@ -14,6 +14,11 @@ NO_LINKS: Final = "links do not go with executors that outlive tasks: what waits
 #: Why services need room of their own.
 NO_SERVICES: Final = "services go neither with executors that outlive tasks nor with nodes that are overbooked"
 
+#: Why no architecture has edges besides barriers.
+NO_TIES: Final = "edges of kind one_to_one or share do not go with an architecture: a stage waits there as a whole"
+#: Why no task of an executor waits for a share.
+NO_SHARES: Final = "edges of kind share do not go with executors that outlive tasks: an early task holds a container"
+
 
 def timing(config: EngineConfig) -> type[Profile]:
     """The class for the timing: of the architecture, else of the profile.
@@ -39,6 +44,11 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
     services = any(source.job.kind == "service" for source in workload.jobs)
     if services and (config.executors is not None or is_overbooked(config, workload)):
         raise ValueError(NO_SERVICES)
+    ties = {edge.kind for source in workload.jobs for stage in source.job.stages for edge in stage.ties}
+    if ties and config.architecture is not None:
+        raise ValueError(NO_TIES)
+    if "share" in ties and config.executors is not None:
+        raise ValueError(NO_SHARES)
     # Refused here rather than at the first task, perhaps hours into a run.
     names = {node.id for node in config.nodes}
     for job in workload.jobs:

@@ -51,7 +51,9 @@ class Master:
     tasks_left: list[int] = field(init=False)
     """Tasks that the master has not counted yet, by stage."""
     parents_left: list[int] = field(init=False)
-    """Parents with tasks left, by stage."""
+    """Parents behind barriers with tasks left, by stage: what else keeps tasks waiting, the scheduler sees to."""
+    ties: frozenset[tuple[int, int]] = field(init=False)
+    """Parent and child of each edge that is no barrier."""
     master_stage: int = field(init=False)
     """The stage of the master's own container."""
     stages_to_ask: list[int] = field(default_factory=list)
@@ -77,7 +79,8 @@ class Master:
         stages = self.source.job.stages
         self.name, self.master_stage = self.source.job.id, len(stages)
         self.tasks_left = [stage.tasks for stage in stages]
-        self.parents_left = [len(stage.parents) for stage in stages]
+        self.parents_left = [len(stage.parents) - len(stage.ties) for stage in stages]
+        self.ties = frozenset((edge.parent, child) for child, stage in enumerate(stages) for edge in stage.ties)
 
     @property
     def is_service(self) -> bool:
@@ -98,14 +101,16 @@ class Master:
 
     @property
     def root_stages(self) -> list[int]:
-        """Stages without parents."""
-        return [i for i, stage in enumerate(self.source.job.stages) if not stage.parents]
+        """Stages without parents behind barriers."""
+        return [i for i, stage in enumerate(self.source.job.stages) if len(stage.parents) == len(stage.ties)]
 
     def end_stage(self, stage: int) -> list[int]:
-        """Note the end of a stage; returns the stages of which the last parent ended."""
+        """Note the end of a stage; returns the stages of which the last parent behind a barrier ended."""
         found = []
         # Counted down, instead of a look at all parents of all children for each ended stage.
         for child in self.state.children[stage]:
+            if (stage, child) in self.ties:
+                continue
             self.parents_left[child] -= 1
             if self.parents_left[child] == 0:
                 found.append(child)

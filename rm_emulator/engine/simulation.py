@@ -24,7 +24,7 @@ from rm_emulator.engine.control import Control, OneScheduler, Scheduling, Stalle
 from rm_emulator.engine.execution import Execution, WavesOf
 from rm_emulator.engine.features import features_of
 from rm_emulator.engine.features.disorder import shuffle
-from rm_emulator.engine.features.feature import Feature, Hooks
+from rm_emulator.engine.features.feature import HELD, Feature, Hooks
 from rm_emulator.engine.preemptions import Preemptions
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import Recording
@@ -236,7 +236,8 @@ class Simulation:
         start = self._launches(container)
         for granted in self._hooks.granted:
             start = granted(container, start)
-        self.calendar.at(start, START, container.container, self.started, container)
+        if start != HELD:
+            self.calendar.at(start, START, container.container, self.started, container)
 
     def start_of(self, container: Container, at: int) -> int:
         """Start in ms of a grant that would start at time `at`."""
@@ -318,6 +319,8 @@ class Simulation:
         job, stage = container.master, container.stage
         job.tasks_left[stage] -= 1
         if not job.tasks_left[stage]:
+            for stage_over in self._hooks.stage_over:
+                stage_over(job, stage)
             self.profile.stage_ended(job, stage)
 
     def finish(self, job: Master) -> None:

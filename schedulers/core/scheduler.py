@@ -63,6 +63,7 @@ from schedulers.core.refusals import NodeCode, NodeRefusal
 from schedulers.core.resources import Resources
 from schedulers.core.round import Round, RoundRecord
 from schedulers.core.state import GRANTED, RUNNING, ClusterState, ContainerState, JobState, StageState
+from schedulers.core.ties import EARLY
 
 
 class Scheduler:
@@ -78,7 +79,7 @@ class Scheduler:
         self.state = ClusterState(
             Resources(config.resources), has_executors=config.executors, first_container=first, copies=copies
         )
-        self._copies = self.state.copies
+        self._copies, self._stranded = self.state.copies, self.state.work.stranded
         self.predictor = _predictor(config)
         self.placer = _placer(config, self.state)
         self.policy = _policy(config, self.placer, policy)
@@ -144,15 +145,19 @@ class Scheduler:
             # Before all other jobs: the running members of a parted gang hold their room for nothing.
             for job, stage in self.state.work.parted_gangs():
                 round_.suggest(Suggestion(job.id, stage.index, count=stage.waiting))
-        suggestions = self.policy.schedule(self.view, round_.offer)
-        suggestion = next(suggestions, None)
-        # Bound to locals: the loop below runs for every task that a policy starts.
-        suggest, answer = round_.suggest, suggestions.send
-        try:
-            while suggestion is not None:
-                suggestion = answer(suggest(suggestion))
-        except StopIteration:
-            pass
+        work, opened = self.state.work, -1
+        # Asked again where a start has opened a stage, which no policy has looked for in the same round.
+        while opened != work.opened and (opened < 0 or round_.offer.has_room()):
+            opened = work.opened
+            suggestions = self.policy.schedule(self.view, round_.offer)
+            suggestion = next(suggestions, None)
+            # Bound to locals: the loop below runs for every task that a policy starts.
+            suggest, answer = round_.suggest, suggestions.send
+            try:
+                while suggestion is not None:
+                    suggestion = answer(suggest(suggestion))
+            except StopIteration:
+                pass
         if self.config.record == "full":
             round_.remember()
 
@@ -184,7 +189,16 @@ class Scheduler:
         if self._copies is not None and self._copies.live:
             for number in self._copies.unneeded(self.state.jobs):
                 self.carry_out(Preempt(number, COPY, self.state.containers[number].job), decisions)
+        if self._stranded:
+            self._end_stranded(decisions)
         return True
+
+    def _end_stranded(self, decisions: list[Decision]) -> None:
+        """End early containers beside a waiting task of their parent, which may need the room (see `ties`)."""
+        for container in list(self.state.containers.values()):
+            if (container.job, container.stage) in self._stranded and container.status in (GRANTED, RUNNING):
+                self.carry_out(Preempt(container.id, EARLY, container.job), decisions)
+        self._stranded.clear()
 
     def close(self, event: Event, decisions: list[Decision], version: int, *, asked: bool) -> None:
         """Report waiting jobs, and write the log. asked: whether the policy was offered anything."""

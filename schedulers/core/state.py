@@ -294,7 +294,13 @@ class ClusterState:
             return None
         # Only the plain case below: the last task, a late fact or a changed request takes the long way.
         stage = job.stages[event.stage]
-        if not stage.waiting or not stage.asked or event.at < self.now or not is_of(event, container):
+        if (
+            not stage.waiting
+            or not stage.asked
+            or event.job in self.work.ties
+            or event.at < self.now
+            or not is_of(event, container)
+        ):
             return None
         runtime, now = event.runtime_ms, event.at
         stage.finished += 1

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.profile import Engine
 from schedulers.core.decisions import Decision
 from schedulers.core.events import Event
+
+#: In place of a start that no feature can foresee; no later feature is to move such a start.
+HELD: Final = -1
 
 
 class Feature(ABC):
@@ -28,7 +31,7 @@ class Feature(ABC):
         self.engine = engine
 
     def granted(self, container: Container, at: int) -> int:
-        """Start in ms of a granted task that would start at time `at`."""
+        """Start in ms of a granted task that would start at time `at`; HELD: the feature itself enters the start."""
         return at
 
     def started(self, container: Container) -> bool:
@@ -52,6 +55,9 @@ class Feature(ABC):
     def counts(self, container: Container) -> bool:
         """Whether the application counts the ended task; False for a task counted before."""
         return True
+
+    def stage_over(self, job: Master, stage: int) -> None:
+        """Act on the last counted task of a stage."""
 
     def completed(self, event: Event) -> list[Decision]:
         """Tell the scheduler a completion; returns the decisions."""
@@ -87,6 +93,7 @@ class Hooks:
         self.run_time: tuple[Callable[[Container, int], int], ...] = _all(features, "run_time")
         self.over: tuple[Callable[[Container], None], ...] = _all(features, "over")
         self.counts: tuple[Callable[[Container], bool], ...] = _all(features, "counts")
+        self.stage_over: tuple[Callable[[Master, int], None], ...] = _all(features, "stage_over")
         self.end_heard: tuple[Callable[[Master], None], ...] = _all(features, "end_heard")
         self.removed: tuple[Callable[[Container], None], ...] = _all(features, "removed")
         self.endless_containers: tuple[Callable[[], int], ...] = _all(features, "endless_containers")
