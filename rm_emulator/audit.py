@@ -117,6 +117,11 @@ class DeciderAudit:
     def _succeed(self, held: _Held) -> None:
         done = self._done.setdefault((held.job, held.stage), set())
         assert held.task not in done or held.copy, f"{held} succeeded twice"
+        job = self._jobs[held.job]
+        # A master's own stage is known to the scheduler alone.
+        for edge in job.stages[held.stage].ties if held.stage < len(job.stages) else ():
+            above = len(self._done.get((held.job, edge.parent), ()))
+            assert edge.kind != "share" or above == job.stages[edge.parent].tasks, f"{held} ended before its parent"
         done.add(held.task)
         self.ended += 1
 

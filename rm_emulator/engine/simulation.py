@@ -24,7 +24,7 @@ from rm_emulator.engine.control import Control, OneScheduler, Scheduling, Stalle
 from rm_emulator.engine.execution import Execution, WavesOf
 from rm_emulator.engine.features import features_of
 from rm_emulator.engine.features.disorder import shuffle
-from rm_emulator.engine.features.feature import HELD, Feature, Hooks
+from rm_emulator.engine.features.feature import HELD, Hooks
 from rm_emulator.engine.preemptions import Preemptions
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import Recording
@@ -33,7 +33,7 @@ from schedulers.core.decisions import Decision, Place, Preempt
 from schedulers.core.events import ContainerEnded, ContainerStarted, Event
 from schedulers.core.old_names import OldName
 
-F = TypeVar("F", bound=Feature)
+F = TypeVar("F")
 _SAMPLE: Final = 15  # every 16th decision is timed
 _REPORT_TASKS: Final = 512
 _YOUNG: Final = 100_000
@@ -319,8 +319,6 @@ class Simulation:
         job, stage = container.master, container.stage
         job.tasks_left[stage] -= 1
         if not job.tasks_left[stage]:
-            for stage_over in self._hooks.stage_over:
-                stage_over(job, stage)
             self.profile.stage_ended(job, stage)
 
     def finish(self, job: Master) -> None:

@@ -16,7 +16,7 @@ class EarlyContainers(Feature):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._held: dict[tuple[str, int], list[tuple[Container, int]]] = {}
+        self._held: dict[str, dict[int, list[tuple[Container, int]]]] = {}
         """By job and unfinished parent: containers in the order of their grants, each with its earliest start."""
 
     @classmethod
@@ -30,18 +30,29 @@ class EarlyContainers(Feature):
         )
 
     def granted(self, container: Container, at: int) -> int:
-        """Hold the container while a parent behind a share has tasks left."""
+        """Hold the container until the scheduler has heard the last end of each parent behind a share."""
         job, stage = container.master, container.stage
         for edge in job.source.job.stages[stage].ties if stage != job.master_stage else ():
-            if edge.kind == "share" and job.tasks_left[edge.parent]:
-                self._held.setdefault((job.name, edge.parent), []).append((container, at))
+            if edge.kind == "share" and not _is_over(job, edge.parent):
+                self._held.setdefault(job.name, {}).setdefault(edge.parent, []).append((container, at))
                 return HELD
         return at
 
-    def stage_over(self, job: Master, stage: int) -> None:
-        """Start the tasks that waited for the stage."""
-        calendar = self.engine.calendar
-        for container, at in self._held.pop((job.name, stage), ()):
-            start = self.granted(container, max(at, calendar.now))
-            if start != HELD:
-                calendar.at(start, START, container.container, self.engine.started, container)
+    def end_heard(self, job: Master) -> None:
+        """Start the tasks whose last parent has ended."""
+        calendar, held = self.engine.calendar, self._held.get(job.name)
+        if held is None:
+            return
+        for parent in [parent for parent in held if _is_over(job, parent)]:
+            for container, at in held.pop(parent):
+                start = self.granted(container, max(at, calendar.now))
+                if start != HELD:
+                    calendar.at(start, START, container.container, self.engine.started, container)
+        if not held:
+            del self._held[job.name]
+
+
+def _is_over(job: Master, stage: int) -> bool:
+    # By the scheduler's books and not by the master's: in the former no stage ends before its parents.
+    state = job.state.stages[stage]
+    return state.finished == state.tasks

@@ -56,9 +56,6 @@ class Feature(ABC):
         """Whether the application counts the ended task; False for a task counted before."""
         return True
 
-    def stage_over(self, job: Master, stage: int) -> None:
-        """Act on the last counted task of a stage."""
-
     def completed(self, event: Event) -> list[Decision]:
         """Tell the scheduler a completion; returns the decisions."""
         return []
@@ -93,7 +90,6 @@ class Hooks:
         self.run_time: tuple[Callable[[Container, int], int], ...] = _all(features, "run_time")
         self.over: tuple[Callable[[Container], None], ...] = _all(features, "over")
         self.counts: tuple[Callable[[Container], bool], ...] = _all(features, "counts")
-        self.stage_over: tuple[Callable[[Master, int], None], ...] = _all(features, "stage_over")
         self.end_heard: tuple[Callable[[Master], None], ...] = _all(features, "end_heard")
         self.removed: tuple[Callable[[Container], None], ...] = _all(features, "removed")
         self.endless_containers: tuple[Callable[[], int], ...] = _all(features, "endless_containers")
