@@ -11,7 +11,7 @@ from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.workload.model import WorkloadJob
 from rm_emulator.workload.waves import Wave
 from schedulers.core.decisions import Copy, Move
-from schedulers.core.model import Job, Stage
+from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.old_names import OldName
 from schedulers.core.resources import Vector
 from schedulers.core.state import JobState
@@ -192,9 +192,22 @@ def job_row(job: Master, finish: int | None) -> JobRow:
 
 
 def _ideal_ms(job: Master) -> int | None:
-    """Longest path through the stages, each as long as its longest task; None for measured waves."""
+    """Longest path through the stages, or through the tasks of one-to-one edges; None for measured waves."""
     # Measured waves have no run times before an executor is known, hence no ideal.
     longest = [max(getattr(times, "first", ()), default=None) for times in job.times]
     if None in longest:
         return None
+    if job.ties:
+        return _longest_ms(job.source.job.stages, [list(getattr(times, "first", ())) for times in job.times])
     return int(max(to_output(job.source.job.stages, lambda stage: longest[stage] or 0)))
+
+
+def _longest_ms(stages: tuple[Stage, ...], times: list[list[int]]) -> int:
+    """Longest path through the tasks. times: ms, by stage and task."""
+    ends: list[list[int]] = [[] for _ in stages]
+    for index in topological_order(stages):
+        singles = [ends[edge.parent] for edge in stages[index].ties if edge.kind == "one_to_one"]
+        # A share lets tasks have their containers early, and lets none run before the end of the parent.
+        whole = [max(ends[edge.parent]) for edge in stages[index].edges if edge.kind != "one_to_one"]
+        ends[index] = [ms + max((*whole, *(each[task] for each in singles), 0)) for task, ms in enumerate(times[index])]
+    return max(map(max, ends))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from schedulers.core.admission import Admission
 from schedulers.core.containers import ABORTED
-from schedulers.core.copies import TaskCopies
+from schedulers.core.copies import COPY, TaskCopies
 from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Preempt, Release, Reserve, Resume, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
@@ -50,6 +50,7 @@ from schedulers.core.queues import QueueTree, check_queue
 from schedulers.core.reservations import Reservations
 from schedulers.core.resources import Resources
 from schedulers.core.sizes import Fitting, Sizes
+from schedulers.core.ties import EARLY
 from schedulers.core.vectors import dominant_share
 from schedulers.core.work import Work
 
@@ -278,6 +279,15 @@ class ClusterState:
         obey = self._obeys.get(type(decision))
         if obey is not None:
             obey(decision, self.now)
+
+    def pop_superfluous(self) -> list[tuple[int, str]]:
+        """Containers to end now, each with the rule: early ones whose parents wait for room, and needless copies."""
+        stages, held = self.work.stranded, self.containers.values()
+        found = [(c.id, EARLY) for c in held if (c.job, c.stage) in stages and c.status in (GRANTED, RUNNING)]
+        stages.clear()
+        if self.copies is not None:
+            found += [(number, COPY) for number in self.copies.unneeded(self.jobs)]
+        return found
 
     # -- both -----------------------------------------------------------------------------------
 

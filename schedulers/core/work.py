@@ -36,13 +36,13 @@ class Work:
     """
 
     __slots__ = (
+        "_has_opened",
         "_width",
         "admission",
         "counts",
         "finished",
         "jobs",
         "links",
-        "opened",
         "parted",
         "recheck_reason",
         "sizes",
@@ -72,8 +72,12 @@ class Work:
         """Edges of live jobs that are no barriers, by job; from the jobs and their containers."""
         self.stranded: dict[tuple[str, int], None] = {}
         """Stages (job and stage) begun early, of which a task of a parent waits again: their containers are to end."""
-        self.opened = 0
-        """Number of stages opened by the start of a task, so far."""
+        self._has_opened = False
+
+    def pop_opened(self) -> bool:
+        """Whether the start of a task has opened a stage since the last call."""
+        opened, self._has_opened = self._has_opened, False
+        return opened
 
     def parted_gangs(self) -> list[tuple[JobState, StageState]]:
         """Gangs with some members running and others able to start, the longest so in front."""
@@ -356,7 +360,7 @@ class Work:
             if self.ties and (ties := self.ties.get(job.spec.id)) is not None:
                 there = len(job.open)
                 self._follow_ties(ties, job, stage)
-                self.opened += len(job.open) - there
+                self._has_opened = len(job.open) > there
         return pilot
 
     def found(self, event: TaskFound) -> str | None:

@@ -118,6 +118,14 @@ def test_a_barrier_beside_a_one_to_one_edge_holds_all_tasks() -> None:
     assert run.of(2) == [(7000, 7000, 7100)] * 2
 
 
+def test_the_ideal_follows_the_tasks_of_one_to_one_edges() -> None:
+    # Task by task 9 + 1 and 1 + 9 s; a barrier would make 9 + 9 of the two longest.
+    chain = job("a", stage(2), tied(2, ONE_TO_ONE), tied(1, Edge(parent=1, kind="share", share=0.5)))
+    run = Run((chain, (PerTask((9000, 1000)), PerTask((1000, 9000)), Fixed(500))), nodes=9)
+    assert [row.ideal_ms for row in run.kept.jobs] == [10_500]
+    assert run.simulation.end_ms == 10_500
+
+
 def test_executors_go_on_with_a_one_to_one_stage() -> None:
     run = Run((job("a", stage(3), tied(3, ONE_TO_ONE)), (Fixed(1000), Fixed(500))), executors=Executors(moving_ms=0))
     assert [ended for _, _, ended in run.of(1)] == [1500, 2000, 2500]
