@@ -479,12 +479,14 @@ ROWS: Final = [
     ),
     (
         "stages: [{name: m,",
-        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, share: 0.5, kind: one_to_one}], name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, "
+        "{parents: [{stage: n, share: 0.5, kind: one_to_one}], name: m,",
         "12:99 spec.workload.jobs[0].stages[1].parents[0].kind: 'one_to_one' does not go with a share (expected",
     ),
     (
         "stages: [{name: m,",
-        "stages: [{name: n, tasks: 7, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, kind: one_to_one}], name: m,",
+        "stages: [{name: n, tasks: 7, demand: {cpu: 1}, duration: 1s}, "
+        "{parents: [{stage: n, kind: one_to_one}], name: m,",
         "12:80 spec.workload.jobs[0].stages[1].parents[0]: stage 'm' has an edge to 'n' of kind one_to_one, but",
     ),
     (
