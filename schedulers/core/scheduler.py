@@ -77,7 +77,7 @@ class Scheduler:
         self.state = ClusterState(
             Resources(config.resources), has_executors=config.executors, first_container=first, copies=copies
         )
-        self._copies, self._work = self.state.copies, self.state.work
+        self._copies, self._work, self._stranded = self.state.copies, self.state.work, self.state.work.stranded
         self.predictor = _predictor(config)
         self.placer = _placer(config, self.state)
         self.policy = _policy(config, self.placer, policy)
@@ -144,17 +144,17 @@ class Scheduler:
                 round_.suggest(Suggestion(job.id, stage.index, count=stage.waiting))
         again = True
         while again:
+            self._work.has_opened = False
             suggestions = self.policy.schedule(self.view, offer)
-            suggestion = next(suggestions, None)
             # Bound to locals: the loop below runs for every task that a policy starts.
-            suggest, answer = round_.suggest, suggestions.send
+            suggestion, suggest, answer = next(suggestions, None), round_.suggest, suggestions.send
             try:
                 while suggestion is not None:
                     suggestion = answer(suggest(suggestion))
             except StopIteration:
                 pass
             # Where a start has opened a stage, which no policy looks for in the same round.
-            again = self._work.pop_opened() and offer.has_room()
+            again = self._work.has_opened and offer.has_room()
         if self.config.record == "full":
             round_.remember()
 
@@ -183,7 +183,7 @@ class Scheduler:
             for victim in self._victims(self.view):
                 self.carry_out(Preempt(*victim), decisions)
         # Before the offer: what nobody needs should end as early as possible.
-        if self._work.stranded or (self._copies is not None and self._copies.live):
+        if self._stranded or (self._copies is not None and self._copies.live):
             for number, rule in self.state.pop_superfluous():
                 self.carry_out(Preempt(number, rule, self.state.containers[number].job), decisions)
         return True

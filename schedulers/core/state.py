@@ -101,6 +101,7 @@ class ClusterState:
         "reservations",
         "resources",
         "sizes",
+        "ties",
         "tree",
         "used",
         "waiting",
@@ -136,7 +137,7 @@ class ClusterState:
         self.work = Work(width, self.admission, self.sizes, self.tree, self.journal, self.counts)
         """Jobs, and their waiting tasks."""
         # The rooms' own dicts under short names: policies and the scheduler read them for every task.
-        self.jobs, self.waiting = self.work.jobs, self.work.waiting
+        self.jobs, self.waiting, self.ties = self.work.jobs, self.work.waiting, self.work.ties
         nodes = ClusterNodes(width, self.counts, self.tree, self.sizes)
         self.nodes, self.capacity, self.foreign = nodes.by_id, nodes.capacity, nodes.foreign
         self._containers = Executors(nodes, self.work, self.copies)
@@ -307,7 +308,7 @@ class ClusterState:
         if (
             not stage.waiting
             or not stage.asked
-            or event.job in self.work.ties
+            or (self.ties and event.job in self.ties)
             or event.at < self.now
             or not is_of(event, container)
         ):

@@ -36,11 +36,11 @@ class Work:
     """
 
     __slots__ = (
-        "_has_opened",
         "_width",
         "admission",
         "counts",
         "finished",
+        "has_opened",
         "jobs",
         "links",
         "parted",
@@ -72,12 +72,8 @@ class Work:
         """Edges of live jobs that are no barriers, by job; from the jobs and their containers."""
         self.stranded: dict[tuple[str, int], None] = {}
         """Stages (job and stage) begun early, of which a task of a parent waits again: their containers are to end."""
-        self._has_opened = False
-
-    def pop_opened(self) -> bool:
-        """Whether the start of a task has opened a stage since the last call."""
-        opened, self._has_opened = self._has_opened, False
-        return opened
+        self.has_opened = False
+        """Whether the start of a task has opened a stage, in the present round."""
 
     def parted_gangs(self) -> list[tuple[JobState, StageState]]:
         """Gangs with some members running and others able to start, the longest so in front."""
@@ -360,7 +356,7 @@ class Work:
             if self.ties and (ties := self.ties.get(job.spec.id)) is not None:
                 there = len(job.open)
                 self._follow_ties(ties, job, stage)
-                self._has_opened = len(job.open) > there
+                self.has_opened |= len(job.open) > there
         return pilot
 
     def found(self, event: TaskFound) -> str | None:
