@@ -18,7 +18,7 @@ from schedulers.core.events import (
     TaskEnded,
 )
 from schedulers.core.explain import Explanation
-from schedulers.core.model import Job
+from schedulers.core.model import Edge, Job
 from schedulers.core.policy import Policy
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
@@ -117,6 +117,11 @@ class DeciderAudit:
     def _succeed(self, held: _Held) -> None:
         done = self._done.setdefault((held.job, held.stage), set())
         assert held.task not in done or held.copy, f"{held} succeeded twice"
+        job = self._jobs[held.job]
+        # A master's own stage is known to the scheduler alone.
+        for edge in job.stages[held.stage].ties if held.stage < len(job.stages) else ():
+            above = len(self._done.get((held.job, edge.parent), ()))
+            assert edge.kind != "share" or above == job.stages[edge.parent].tasks, f"{held} ended before its parent"
         done.add(held.task)
         self.ended += 1
 
@@ -160,9 +165,8 @@ class DeciderAudit:
         job = self._jobs[decision.job]
         stage = job.stages[decision.stage]
         key = (decision.job, decision.stage)
-        for parent in stage.above:
-            done = len(self._done.get((decision.job, parent), ()))
-            assert done == job.stages[parent].tasks, f"{decision} starts before its parent stage {parent}"
+        for edge in stage.edges:
+            self._check_edge(decision, job, edge)
         assert 0 <= decision.task < stage.tasks, f"{decision}: no such task"
         assert decision.task not in self._done.get(key, ()), f"{decision} starts again what has succeeded"
         running = {(h.job, h.stage, h.task) for h in self._held.values() if not h.idle}
@@ -170,6 +174,17 @@ class DeciderAudit:
         self.placed += 1
         node = self._take(decision, decision.node if isinstance(decision, Place) else "", stage.demand)
         self._held[decision.container] = _Held(node, decision.job, decision.stage, decision.task, stage.demand)
+
+    def _check_edge(self, decision: Place | Run | Move, job: Job, edge: Edge) -> None:
+        done, tasks = self._done.get((job.id, edge.parent), ()), job.stages[edge.parent].tasks
+        if edge.kind == "one_to_one":
+            assert decision.task in done, f"{decision} starts before its task of parent stage {edge.parent}"
+            return
+        assert len(done) >= (edge.least(tasks) if edge.kind == "share" else tasks), (
+            f"{decision} starts before its parent stage {edge.parent}"
+        )
+        begun = sum(1 for h in self._held.values() if (h.job, h.stage) == (job.id, edge.parent) and not h.idle)
+        assert len(done) + begun >= tasks, f"{decision} takes room that its parent stage {edge.parent} waits for"
 
     def _copy(self, decision: Copy) -> None:
         stage = self._jobs[decision.job].stages[decision.stage]

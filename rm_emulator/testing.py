@@ -17,10 +17,8 @@ AssertionError that names the scenario. Nothing here depends on a test runner.
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from unittest import SkipTest
 
@@ -36,9 +34,9 @@ from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.recording import Attempt as Attempt  # noqa: PLC0414 (here plug-ins find it)
 from rm_emulator.engine.recording import MemoryRecording as MemoryRecording  # noqa: PLC0414
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.issues import TraceError
 from rm_emulator.results.chart_checks import check_chart as check_chart  # noqa: PLC0414
 from rm_emulator.version import has_compiled_core
+from rm_emulator.workload.format_checks import check_refusals
 from rm_emulator.workload.formats import FORMATS
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core import keyed
@@ -144,7 +142,8 @@ def case(
 ) -> Case:
     """Scenario number `seed`: few different nodes, few jobs, some of them DAGs, run times of seconds.
 
-    Everything is drawn from the number; `profile` and `executors` override what was drawn. settings: the profile's own.
+    In every fourth scenario edges are of all kinds, else all edges are barriers. Everything is drawn from the number;
+    `profile` and `executors` override what was drawn. settings: the profile's own.
     """
     rng = keyed.generator(seed, "contract")
     profile = profile or _DRAWN[seed % len(_DRAWN)]
@@ -173,6 +172,9 @@ def case(
     jobs = _jobs(rng, demands, int(rng.integers(3, 8)), 10 if fine else 1)
     if queues:
         jobs = _in_queues(keyed.generator(seed, "contract jobs' queues"), jobs, queues)
+    if seed % 4 == 2:
+        edges = keyed.generator(seed, "contract edges")
+        jobs = tuple(_tied(edges, entry, shares=not has_executors) for entry in jobs)
     jobs = _with_deadlines(keyed.generator(seed, "contract deadlines"), jobs)
     workload = Workload(name=f"case {seed}", jobs=jobs, history=_history(rng), resources=resources)
     own = "".join(f", {name}={value!r}" for name, value in settings.items())
@@ -266,6 +268,20 @@ def _jobs(rng: np.random.Generator, demands: list[Vector], count: int, shrink: i
         )
         jobs.append(WorkloadJob(job=job, submit_ms=at, runtimes=tuple(runtimes)))
     return tuple(sorted(jobs, key=lambda entry: (entry.submit_ms, entry.job.id)))
+
+
+def _tied(rng: np.random.Generator, entry: WorkloadJob, *, shares: bool) -> WorkloadJob:
+    """The job with edges of all kinds, one to one where parent and child have as many tasks. shares: whether any."""
+    stages, replace = entry.job.stages, msgspec.structs.replace
+
+    def edge(child: Stage, parent: int) -> int | Edge:
+        one_to_one, share = stages[parent].tasks == child.tasks, float(rng.choice([0.05, 0.5, 0.9]))
+        if rng.random() < 0.3 or not (one_to_one or shares):
+            return parent
+        return Edge(parent=parent, kind="one_to_one") if one_to_one else Edge(parent=parent, kind="share", share=share)
+
+    tied = tuple(replace(stage, parents=tuple(edge(stage, parent) for parent in stage.above)) for stage in stages)
+    return replace(entry, job=replace(entry.job, stages=tied))
 
 
 def _history(rng: np.random.Generator) -> tuple[PastJob, ...]:
@@ -370,10 +386,12 @@ def case_for(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
 
 
 def with_data(made: Case) -> Case:
-    """The same scenario with data on all edges, up to 10 MB, and an equal rate of all links."""
+    """The same scenario with data on edges of stages behind barriers, up to 10 MB, and an equal rate of all links."""
     rng, replace = keyed.generator(made.seed, "contract data"), msgspec.structs.replace
 
     def fed(stage: Stage) -> Stage:
+        if stage.ties:
+            return stage  # which takes no data
         return replace(stage, parents=tuple(Edge(parent=p, data=int(rng.integers(0, 10**7))) for p in stage.above))
 
     jobs = tuple(
@@ -662,14 +680,6 @@ def _refuses(registry: Registry[Any], spec: dict[str, Any], error: type[Exceptio
 
 # -- the promises of trace formats ----------------------------------------------------------------
 
-#: Files that no format can read.
-_BROKEN: Final[dict[str, bytes]] = {
-    "empty": b"",
-    "zeros": b"\0" * 64,
-    "words": b"this is not, a trace\nof,any\nkind\n",
-    "cut gzip": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x4b",
-}
-
 
 def check_format(name: str) -> None:
     """A trace format is documented, and refuses unreadable files with TraceError and a message."""
@@ -678,23 +688,7 @@ def check_format(name: str) -> None:
     columns = [column.name for column in getattr(entry.cls, "columns", ())]
     assert len(set(columns)) == len(columns), f"{name}: a column is listed twice"
     assert all(column.meaning for column in getattr(entry.cls, "columns", ())), f"{name}: a column without a meaning"
-    with tempfile.TemporaryDirectory() as folder:
-        for what, content in _BROKEN.items():
-            file = Path(folder) / "trace.csv"
-            file.write_bytes(content)
-            _unreadable(name, entry.cls, file, what)
-        _unreadable(name, entry.cls, Path(folder) / "missing.csv", "missing")
-
-
-def _unreadable(name: str, cls: Any, file: Path, what: str) -> None:
-    said = ""
-    try:
-        cls.read(file, getattr(cls, "Params", msgspec.Struct)())
-    except TraceError as error:
-        said = str(error)
-    except Exception as error:
-        raise AssertionError(f"{name}: a file that is {what} gives {type(error).__name__}: {error}") from error
-    assert said.strip(), f"{name} reads a file that is {what}, or refuses it without a word"
+    check_refusals(name, entry.cls)
 
 
 __getattr__ = old_classes(__name__, {"Kept": "MemoryRecording"})

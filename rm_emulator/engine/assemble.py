@@ -14,6 +14,11 @@ NO_LINKS: Final = "links do not go with executors that outlive tasks: what waits
 #: Why services need room of their own.
 NO_SERVICES: Final = "services go neither with executors that outlive tasks nor with nodes that are overbooked"
 
+#: Why no architecture has edges besides barriers.
+NO_TIES: Final = "edges of kind one_to_one or share do not go with an architecture: a stage waits there as a whole"
+#: Why no task of an executor waits for a share.
+NO_SHARES: Final = "edges of kind share do not go with executors that outlive tasks: an early task holds a container"
+
 
 def timing(config: EngineConfig) -> type[Profile]:
     """The class for the timing: of the architecture, else of the profile.
@@ -39,6 +44,8 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
     services = any(source.job.kind == "service" for source in workload.jobs)
     if services and (config.executors is not None or is_overbooked(config, workload)):
         raise ValueError(NO_SERVICES)
+    if (clash := tie_clash(config.executors, config.architecture, workload)) is not None:
+        raise ValueError(clash[1])
     # Refused here rather than at the first task, perhaps hours into a run.
     names = {node.id for node in config.nodes}
     for job in workload.jobs:
@@ -53,6 +60,17 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
         known = _with_trait("has_masters")
         raise ValueError(f"application masters have containers in profiles {known}, not '{config.profile}'")
     return timing(config).settled(config, workload)
+
+
+def tie_clash(executors: object, architecture: object, workload: Workload) -> tuple[str, str] | None:
+    """The part of a cluster that does not go with edges of the workload, with a sentence; None: all do.
+
+    executors, architecture: of the cluster, None where the cluster has none.
+    """
+    kinds = {edge.kind for source in workload.jobs for stage in source.job.stages for edge in stage.ties}
+    if kinds and architecture is not None:
+        return "architecture", NO_TIES
+    return ("executors", NO_SHARES) if "share" in kinds and executors is not None else None
 
 
 def _no_present(config: EngineConfig, job: WorkloadJob, nodes: set[str]) -> str:

@@ -11,7 +11,7 @@ from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.workload.model import WorkloadJob
 from rm_emulator.workload.waves import Wave
 from schedulers.core.decisions import Copy, Move
-from schedulers.core.model import Job, Stage
+from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.old_names import OldName
 from schedulers.core.resources import Vector
 from schedulers.core.state import JobState
@@ -51,7 +51,9 @@ class Master:
     tasks_left: list[int] = field(init=False)
     """Tasks that the master has not counted yet, by stage."""
     parents_left: list[int] = field(init=False)
-    """Parents with tasks left, by stage."""
+    """Parents behind barriers with tasks left, by stage: what else keeps tasks waiting, the scheduler sees to."""
+    ties: frozenset[tuple[int, int]] = field(init=False)
+    """Parent and child of each edge that is no barrier."""
     master_stage: int = field(init=False)
     """The stage of the master's own container."""
     stages_to_ask: list[int] = field(default_factory=list)
@@ -77,7 +79,8 @@ class Master:
         stages = self.source.job.stages
         self.name, self.master_stage = self.source.job.id, len(stages)
         self.tasks_left = [stage.tasks for stage in stages]
-        self.parents_left = [len(stage.parents) for stage in stages]
+        self.parents_left = [len(stage.parents) - len(stage.ties) for stage in stages]
+        self.ties = frozenset((edge.parent, child) for child, stage in enumerate(stages) for edge in stage.ties)
 
     @property
     def is_service(self) -> bool:
@@ -98,14 +101,16 @@ class Master:
 
     @property
     def root_stages(self) -> list[int]:
-        """Stages without parents."""
-        return [i for i, stage in enumerate(self.source.job.stages) if not stage.parents]
+        """Stages without parents behind barriers."""
+        return [i for i, stage in enumerate(self.source.job.stages) if len(stage.parents) == len(stage.ties)]
 
     def end_stage(self, stage: int) -> list[int]:
-        """Note the end of a stage; returns the stages of which the last parent ended."""
+        """Note the end of a stage; returns the stages of which the last parent behind a barrier ended."""
         found = []
         # Counted down, instead of a look at all parents of all children for each ended stage.
         for child in self.state.children[stage]:
+            if (stage, child) in self.ties:
+                continue
             self.parents_left[child] -= 1
             if self.parents_left[child] == 0:
                 found.append(child)
@@ -187,9 +192,22 @@ def job_row(job: Master, finish: int | None) -> JobRow:
 
 
 def _ideal_ms(job: Master) -> int | None:
-    """Longest path through the stages, each as long as its longest task; None for measured waves."""
+    """Longest path through the stages, or through the tasks of one-to-one edges; None for measured waves."""
     # Measured waves have no run times before an executor is known, hence no ideal.
     longest = [max(getattr(times, "first", ()), default=None) for times in job.times]
     if None in longest:
         return None
+    if job.ties:
+        return _longest_ms(job.source.job.stages, [list(getattr(times, "first", ())) for times in job.times])
     return int(max(to_output(job.source.job.stages, lambda stage: longest[stage] or 0)))
+
+
+def _longest_ms(stages: tuple[Stage, ...], times: list[list[int]]) -> int:
+    """Longest path through the tasks. times: ms, by stage and task."""
+    ends: list[list[int]] = [[] for _ in stages]
+    for index in topological_order(stages):
+        singles = [ends[edge.parent] for edge in stages[index].ties if edge.kind == "one_to_one"]
+        # A share lets tasks have their containers early, and lets none run before the end of the parent.
+        whole = [max(ends[edge.parent]) for edge in stages[index].edges if edge.kind != "one_to_one"]
+        ends[index] = [ms + max((*whole, *(each[task] for each in singles), 0)) for task, ms in enumerate(times[index])]
+    return max(map(max, ends))

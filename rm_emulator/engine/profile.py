@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ from rm_emulator.workload.model import Workload
 from schedulers.core.decisions import Decision
 from schedulers.core.events import Event
 from schedulers.core.registry import NoParams, Registry
+
+F = TypeVar("F")
 
 
 class ToCome(Protocol):
@@ -73,6 +75,10 @@ class Engine(Protocol):
     @property
     def arrivals(self) -> ToCome:
         """The jobs to come."""
+        ...
+
+    def feature(self, kind: type[F]) -> F | None:
+        """The run's feature of this kind, or None."""
         ...
 
     def handle(self, event: Event) -> list[Decision]:

@@ -24,7 +24,7 @@ from rm_emulator.engine.control import Control, OneScheduler, Scheduling, Stalle
 from rm_emulator.engine.execution import Execution, WavesOf
 from rm_emulator.engine.features import features_of
 from rm_emulator.engine.features.disorder import shuffle
-from rm_emulator.engine.features.feature import Feature, Hooks
+from rm_emulator.engine.features.feature import HELD, Hooks
 from rm_emulator.engine.preemptions import Preemptions
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import Recording
@@ -33,7 +33,7 @@ from schedulers.core.decisions import Decision, Place, Preempt
 from schedulers.core.events import ContainerEnded, ContainerStarted, Event
 from schedulers.core.old_names import OldName
 
-F = TypeVar("F", bound=Feature)
+F = TypeVar("F")
 _SAMPLE: Final = 15  # every 16th decision is timed
 _REPORT_TASKS: Final = 512
 _YOUNG: Final = 100_000
@@ -236,7 +236,8 @@ class Simulation:
         start = self._launches(container)
         for granted in self._hooks.granted:
             start = granted(container, start)
-        self.calendar.at(start, START, container.container, self.started, container)
+        if start != HELD:
+            self.calendar.at(start, START, container.container, self.started, container)
 
     def start_of(self, container: Container, at: int) -> int:
         """Start in ms of a grant that would start at time `at`."""

@@ -79,6 +79,8 @@ def takeover_obstacle(engine: Simulation) -> str:
         return "data is on its way from node to node"
     if engine.control.copies:
         return "tasks run in copies"
+    if any(stage.ties for source in engine.workload.jobs for stage in source.job.stages):
+        return "stages are tied by edges that are no barriers"
     return obstacle(engine)
 
 

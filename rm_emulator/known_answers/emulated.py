@@ -102,7 +102,11 @@ def _edges(entry: WorkloadJob, numbers: Mapping[tuple[str, int, int], int]) -> I
 def _barriers(entry: WorkloadJob, numbers: Mapping[tuple[str, int, int], int]) -> Iterator[tuple[list[int], list[int]]]:
     for number, stage in enumerate(entry.job.stages):
         for edge in stage.edges:
-            yield _group(entry, edge.parent, numbers), _group(entry, number, numbers)
+            parents, children = _group(entry, edge.parent, numbers), _group(entry, number, numbers)
+            if edge.kind == "one_to_one":
+                yield from (([parent], [child]) for parent, child in zip(parents, children, strict=True))
+            else:  # a task gets its container early behind a share, and starts behind the parent all the same
+                yield parents, children
 
 
 def _rates(machines: Sequence[Node], links: Mapping[str, Any]) -> list[list[float]]:

@@ -198,7 +198,8 @@ def _check(workload: Sequence[WorkloadJob], executors: int) -> None:
         plain = all(stage.above == stage.parents and not stage.gang for stage in each.job.stages)
         if each.job.kind != "batch" or each.am or each.running or not plain:
             raise Unsuitable(
-                f"job '{each.job.id}' is a service, or has a gang, a master, running tasks or data on edges"
+                f"job '{each.job.id}' is a service, or has a gang, a master, running tasks, data on edges, "
+                "or edges that are no barriers"
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from rm_emulator.engine.assemble import tie_clash
 from rm_emulator.engine.config import Decentralised, MultipleThinkers, kind
 from rm_emulator.engine.multiple_schedulers import assign_jobs, peer_jobs
 from rm_emulator.issues import Issue
@@ -62,7 +63,7 @@ def _scheduler_issues(loaded: Loaded, block: MultipleThinkers) -> Iterator[Issue
 
 
 def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
-    """Jobs without a scheduler, schedulers without jobs, and services without an end."""
+    """Jobs without a scheduler, schedulers without jobs, services without an end, and edges that nothing can follow."""
     spec = loaded.scenario.spec
     if isinstance(spec.cluster.architecture, MultipleThinkers):
         yield from _assignment_issues(loaded, workload, spec.cluster.architecture)
@@ -74,6 +75,8 @@ def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
         key = "executors" if spec.cluster.executors is not None else "overbook"
         message = f"does not go with services (the first is '{services[0]}'), which keep what they hold; take it out"
         yield loaded.issue(("spec", "cluster", key), message)
+    if (clash := tie_clash(spec.cluster.executors, who_decides(spec.cluster.architecture), workload)) is not None:
+        yield loaded.issue(("spec", "cluster", clash[0]), clash[1])
 
 
 def _assignment_issues(loaded: Loaded, workload: Workload, block: MultipleThinkers) -> Iterator[Issue]:

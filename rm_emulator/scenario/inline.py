@@ -17,7 +17,7 @@ from rm_emulator.scenario.schema.workload import (
 )
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunningTask, Workload, WorkloadJob
 from schedulers.core.errors import InvalidJob, nearest
-from schedulers.core.model import Edge, Job, PastJob, Stage, topological_order
+from schedulers.core.model import Edge, Job, PastJob, Stage, tie_mistake, topological_order
 from schedulers.core.resources import Resources
 
 #: A mistake: path below the workload block, message, hint.
@@ -63,10 +63,23 @@ def _job_mistakes(at: tuple[str | int, ...], job: InlineJob) -> Iterator[Mistake
             wanted = f"expected at most {stage.tasks}, in a stage without parents, of a job that is no service"
             yield (*here, "running"), f"{len(stage.running)} running tasks ({wanted})", ""
     if sound:
+        stages = tuple(_stage(stage, names, Resources(stage.demand)) for stage in job.stages)
+        yield from _edge_mistakes(at, job, stages)
         try:
-            topological_order(tuple(_stage(stage, names, Resources(stage.demand)) for stage in job.stages))
+            topological_order(stages)
         except InvalidJob as error:
             yield (*at, "stages"), str(error), ""
+
+
+def _edge_mistakes(at: tuple[str | int, ...], job: InlineJob, stages: tuple[Stage, ...]) -> Iterator[Mistake]:
+    tasks = {index: stage.tasks for index, stage in enumerate(stages)}
+    for index, (written, stage) in enumerate(zip(job.stages, stages, strict=True)):
+        for k, (parent, edge) in enumerate(zip(written.parents, stage.edges, strict=True)):
+            here = (*at, "stages", index, "parents", k)
+            if isinstance(parent, ParentEdge) and parent.share is not None and parent.kind != "barrier":
+                yield (*here, "kind"), f"'{parent.kind}' does not go with a share (expected one of the two)", ""
+            elif why := tie_mistake(stage, edge, tasks):
+                yield here, f"stage '{stage.name}' has an edge to '{_name(parent)}' {why}", ""
 
 
 def _duration_mistakes(here: tuple[str | int, ...], stage: InlineStage) -> Iterator[Mistake]:
@@ -84,9 +97,13 @@ def _name(parent: str | ParentEdge) -> str:
 
 
 def _edge(parent: str | ParentEdge, names: Sequence[str]) -> int | Edge:
-    """An edge in the core's form; the index alone for an edge without data."""
+    """An edge in the core's form; the index alone for a barrier without data."""
     index = names.index(_name(parent))
-    return Edge(parent=index, data=parent.data) if isinstance(parent, ParentEdge) and parent.data else index
+    if isinstance(parent, str):
+        return index
+    kind = parent.kind if parent.share is None else "share"
+    edge = Edge(parent=index, kind=kind, share=parent.share or 0.0, data=parent.data)
+    return index if edge == Edge(parent=index) else edge
 
 
 def workload(block: JobsWorkload, name: str, resources: Resources) -> Workload:

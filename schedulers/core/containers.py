@@ -274,7 +274,7 @@ class Containers:
             if code == 0:
                 if stage.outputs is not None:
                     stage.add_output(container.task, container.node, container.ended_at(runtime_ms, now))
-                self._work.succeed(job, stage, runtime_ms, node.spec.speed, pilot=container.pilot)
+                self._work.succeed(job, stage, container.task, runtime_ms, node.spec.speed, pilot=container.pilot)
             else:
                 self._work.fail(job, stage, container)
         if node.draining and not node.containers:

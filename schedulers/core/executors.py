@@ -29,9 +29,8 @@ class Executors(Containers):
         if stage.outputs is not None:
             stage.add_output(event.task, container.node, container.ended_at(event.runtime_ms, event.at))
         self._work.stop(job, stage, container)
-        self._work.succeed(
-            job, stage, event.runtime_ms, self._nodes.by_id[container.node].spec.speed, pilot=container.pilot
-        )
+        speed = self._nodes.by_id[container.node].spec.speed
+        self._work.succeed(job, stage, event.task, event.runtime_ms, speed, pilot=container.pilot)
         container.status = IDLE
         self._touch(event.job)
         self._counts.version += 1

@@ -133,18 +133,31 @@ def _in_order(found: Found) -> list[WaitReason]:
 
 def _stage_reasons(job: JobState, stage: StageState, state: ClusterState, offers: str) -> Found:
     name = job.spec.stages[stage.index].name
+    if stage.parents_left or (not stage.waiting and stage.running + stage.finished < stage.tasks):
+        return {Reason.WAITS_FOR_STAGE: _parent_data(job, stage)}
     if not stage.waiting:
         return {}
-    if stage.parents_left:
-        parent = next(p for p in job.spec.stages[stage.index].above if job.stages[p].finished < job.stages[p].tasks)
-        above = job.stages[parent]
-        data = {"parent": job.spec.stages[parent].name, "left": above.tasks - above.finished, "tasks": above.tasks}
-        return {Reason.WAITS_FOR_STAGE: data}
     if not stage.asked:
         return {Reason.WAITS_FOR_RETRY if offers == "thought" else Reason.WAITS_FOR_ASK: {"stage": name}}
     if not state.nodes:
         return {Reason.NO_NODES: {}}
     return _reservation(job, stage, state) or _room_reasons(job, stage, state, offers)
+
+
+def _parent_data(job: JobState, stage: StageState) -> dict[str, Any]:
+    """The parent that keeps tasks of the stage waiting, with its numbers, and the edge's own condition."""
+    spec, stages = job.spec.stages, job.stages
+    left = [
+        (edge, n) for edge in spec[stage.index].edges if (n := spec[edge.parent].tasks - stages[edge.parent].finished)
+    ]
+    # Barriers first: behind a closed barrier no other edge lets a task start.
+    edge, count = min(left, key=lambda each: each[0].kind != "barrier")
+    tasks, until = spec[edge.parent].tasks, ""
+    if edge.kind == "one_to_one":
+        until = ", each lets in the task of its number"
+    elif edge.kind == "share":
+        until = f", tasks get containers with {edge.least(tasks)} done and all others begun"
+    return {"parent": spec[edge.parent].name, "left": count, "tasks": tasks, "until": until}
 
 
 def why_not_let_in(job: JobState, state: ClusterState) -> tuple[Reason, dict[str, Any]]:

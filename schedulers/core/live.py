@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from heapq import heapify, heappush
+from heapq import heapify, heappop, heappush
 
 import msgspec
 
@@ -48,9 +48,11 @@ class StageState:
     """Number of its size in `ClusterState.sizes`; from demand, places and the limits of its queue and user."""
     tasks: int
     waiting: int
-    """Unlaunched tasks, pilots and returned tasks included; tasks - finished - running."""
+    """Unlaunched tasks, pilots and returned tasks included; tasks - finished - running, and less the tasks whose turn
+    comes with a task of a parent (see `ties`).
+    """
     parents_left: int
-    """Parents with unfinished tasks; from `finished` of the job's other stages."""
+    """Parents that keep the whole stage closed; from the job's other stages."""
     asked: bool
     """Whether the shell has asked for the stage, at submission or with JobChanged."""
     next: int = 0
@@ -64,7 +66,7 @@ class StageState:
     pilots: list[int] = field(default_factory=list)
     """Waiting pilots, sorted."""
     returned: list[int] = field(default_factory=list)
-    """Tasks, not pilots, to be run again; a heap."""
+    """Tasks, not pilots, to be run again, or let in one by one; a heap."""
     attempts: dict[int, int] = field(default_factory=dict)
     """Number of failed attempts of each task with such attempts."""
     done_ms: float = 0.0
@@ -112,7 +114,9 @@ class StageState:
         if task in self.pilots:
             self.pilots.remove(task)
             return True
-        if task in self.returned:
+        if self.returned and task == self.returned[0]:
+            heappop(self.returned)
+        elif task in self.returned:
             self.returned.remove(task)
             # Removal from the middle breaks the heap; a chosen task among the returned ones is rare.
             heapify(self.returned)
@@ -139,6 +143,11 @@ class StageState:
             insort(self.pilots, task)
         else:
             heappush(self.returned, task)
+        self.waiting += 1
+
+    def let_in(self, task: int) -> None:
+        """Let a task wait for the first time, of a stage whose tasks are let in one by one."""
+        heappush(self.returned, task)
         self.waiting += 1
 
     def make_pilot(self, task: int) -> None:

@@ -15,6 +15,7 @@ from schedulers.core.queues import Group
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
 from schedulers.core.state import ClusterState
+from schedulers.core.ties import ties_of
 
 # msgspec reads a dataclass by its annotations, of which a compiled class keeps the outermost class alone.
 StageState.__annotations__.update(demand=Vector, outputs=dict[int, list[tuple[str, int]]] | None)
@@ -106,6 +107,7 @@ def load(state: ClusterState, data: Any) -> None:
                 state.copies.add(container, state.containers)
     state.moving.update((c.id, c) for c in saved.containers if c.status == MOVING)
     state.work.finished.update(dict.fromkeys(saved.finished))
+    _load_ties(state)
     state.work.parted.update(dict.fromkeys(saved.parted))
     # In this order: sums need the demands of sizes, queues need both to charge every container anew.
     _load_sizes(state, saved)
@@ -116,6 +118,13 @@ def load(state: ClusterState, data: Any) -> None:
     for topic, unread in ((state.journal.orders, saved.touched), (state.journal.reasons, saved.doubted)):
         # In place, because cursors hold this very list.
         topic.entries[:] = unread
+
+
+def _load_ties(state: ClusterState) -> None:
+    for job in state.jobs.values():
+        if (ties := ties_of(job.spec)) is not None:
+            ties.recall(job, [c for c in state.containers.values() if c.job == job.id])
+            state.work.ties[job.id] = ties
 
 
 def _load_sizes(state: ClusterState, saved: _Saved) -> None:

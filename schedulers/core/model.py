@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Annotated, Final, Literal
 
@@ -16,13 +17,28 @@ from schedulers.core.written import Written
 
 
 class Edge(Written, frozen=True, kw_only=True):
-    """The tie between a stage and a parent."""
+    """The tie between a stage and a parent.
+
+    Kind 'barrier': no task of the stage starts before the whole parent is done. 'one_to_one' (Tez: ONE_TO_ONE; Dryad:
+    pointwise composition): task i starts once task i of the parent is done. 'share' (MapReduce's slow start): tasks get
+    containers once a share of the parent's tasks is done and all others have begun, and run once the parent is done.
+    """
 
     parent: int
-    # 'barrier': no task of the stage starts before the whole parent is done.
-    kind: Literal["barrier"] = "barrier"
+    kind: Literal["barrier", "one_to_one", "share"] = "barrier"
+    # With kind 'share' the share of the parent's tasks, above 0 and below 1; 0 with any other kind.
+    share: float = 0.0
     # Bytes handed by the whole parent to the whole stage: every pair of tasks moves an equal part.
     data: int = 0
+
+    def least(self, tasks: int) -> int:
+        """How many of the parent's tasks must be done, with kind 'share'."""
+        # Rounded up as by MapReduce, but not for the last digit of a product such as 0.07 * 100.
+        return math.ceil(self.share * tasks - _LAST_DIGIT)
+
+
+#: Far below a task, far above the errors of products of numbers.
+_LAST_DIGIT: Final = 1e-6
 
 
 class Stage(Written, frozen=True, kw_only=True):
@@ -57,6 +73,11 @@ class Stage(Written, frozen=True, kw_only=True):
     def above(self) -> tuple[int, ...]:
         """Indexes of its parents, in the order of `parents`."""
         return tuple(parent.parent if isinstance(parent, Edge) else parent for parent in self.parents)
+
+    @property
+    def ties(self) -> tuple[Edge, ...]:
+        """The edges to its parents that are no barriers; mostly none."""
+        return tuple(parent for parent in self.parents if isinstance(parent, Edge) and parent.kind != "barrier")
 
     @property
     def takes_data(self) -> bool:
@@ -333,6 +354,28 @@ def _check_edges(job: Job, stage: Stage) -> None:
             raise InvalidJob(
                 f"job '{job.id}' stage '{stage.name}' takes {edge.data} bytes from parent {edge.parent} (0 or more)"
             )
+        if why := tie_mistake(stage, edge, {index: other.tasks for index, other in enumerate(job.stages)}):
+            raise InvalidJob(f"job '{job.id}' stage '{stage.name}' has an edge to parent {edge.parent} {why}")
+
+
+def tie_mistake(stage: Stage, edge: Edge, tasks: Mapping[int, int]) -> str:
+    """Why an edge of the stage makes no sense, as the end of a sentence about the edge; '' where the edge does.
+
+    tasks: of all stages of the job, by index.
+    """
+    above = tasks.get(edge.parent, stage.tasks)  # an unknown parent is reported elsewhere
+    plain = edge.kind == "barrier"
+    rules = (
+        (
+            edge.kind == "one_to_one" and above != stage.tasks,
+            f"of kind one_to_one, but has {stage.tasks} tasks and the parent {above} (as many are needed)",
+        ),
+        (edge.kind == "share" and not 0 < edge.share < 1, f"with share {edge.share:g} (above 0 and below 1)"),
+        (edge.kind != "share" and edge.share, f"of kind {edge.kind} with a share (kind share alone has one)"),
+        (not plain and stage.gang, f"of kind {edge.kind}, but is a gang (which starts at once, behind barriers)"),
+        (not plain and stage.takes_data, f"of kind {edge.kind}, but takes data (handed on along barriers alone)"),
+    )
+    return next((why for broken, why in rules if broken), "")
 
 
 def check_links(links: Links) -> None:

@@ -33,7 +33,7 @@ class Reason(enum.StrEnum):
     )
     WAITS_FOR_ASK = "waits_for_ask", "the tasks of stage {stage} have not been asked for yet"
     WAITS_FOR_RETRY = "waits_for_retry", "the tasks of stage {stage} were tried in vain, and will be in the queue again"
-    WAITS_FOR_STAGE = "waits_for_stage", "waits for stage {parent} ({left} of {tasks} tasks left)"
+    WAITS_FOR_STAGE = "waits_for_stage", "waits for stage {parent} ({left} of {tasks} tasks left{until})"
     WAITS_FOR_PILOTS = "waits_for_pilots", "waits for its pilot tasks ({left} of {pilots} left)"
     QUEUE_AT_LIMIT = (
         "queue_at_limit",

@@ -23,7 +23,6 @@ from schedulers.core.abilities import (
     ability,
 )
 from schedulers.core.compatible import Setup, clashes
-from schedulers.core.copies import COPY
 from schedulers.core.decisions import Decision, Preempt, Release, Run
 from schedulers.core.errors import InvalidParameters, InvalidTransition
 from schedulers.core.events import (
@@ -78,7 +77,7 @@ class Scheduler:
         self.state = ClusterState(
             Resources(config.resources), has_executors=config.executors, first_container=first, copies=copies
         )
-        self._copies = self.state.copies
+        self._copies, self._work, self._stranded = self.state.copies, self.state.work, self.state.work.stranded
         self.predictor = _predictor(config)
         self.placer = _placer(config, self.state)
         self.policy = _policy(config, self.placer, policy)
@@ -127,7 +126,7 @@ class Scheduler:
             offer = self._offer(event, decisions)
             if offer is not None and (offer.has_room() or (self._wants_nodes and self._has_wanted_node(offer))):
                 asked = True
-                self._ask(Round(self, event, decisions, offer, version))
+                self._ask(Round(self, event, decisions, offer, version), offer)
         self.close(event, decisions, version, asked=asked)
         return decisions
 
@@ -137,22 +136,25 @@ class Scheduler:
         wanted = self._wants_nodes.wanted_nodes
         return bool(wanted) and (offer.nodes is None or any(node.spec.id in wanted for node in offer.nodes))
 
-    def _ask(self, round_: Round) -> None:
+    def _ask(self, round_: Round, offer: Offer) -> None:
         """Let the policy suggest until it has no further suggestion."""
-        assert round_.offer is not None
-        if self.state.work.parted and self._completes_gangs and round_.offer.job is None:
+        if self._work.parted and self._completes_gangs and offer.job is None:
             # Before all other jobs: the running members of a parted gang hold their room for nothing.
-            for job, stage in self.state.work.parted_gangs():
+            for job, stage in self._work.parted_gangs():
                 round_.suggest(Suggestion(job.id, stage.index, count=stage.waiting))
-        suggestions = self.policy.schedule(self.view, round_.offer)
-        suggestion = next(suggestions, None)
-        # Bound to locals: the loop below runs for every task that a policy starts.
-        suggest, answer = round_.suggest, suggestions.send
-        try:
-            while suggestion is not None:
-                suggestion = answer(suggest(suggestion))
-        except StopIteration:
-            pass
+        again = True
+        while again:
+            self._work.has_opened = False
+            suggestions = self.policy.schedule(self.view, offer)
+            # Bound to locals: the loop below runs for every task that a policy starts.
+            suggestion, suggest, answer = next(suggestions, None), round_.suggest, suggestions.send
+            try:
+                while suggestion is not None:
+                    suggestion = answer(suggest(suggestion))
+            except StopIteration:
+                pass
+            # Where a start has opened a stage, which no policy looks for in the same round.
+            again = self._work.has_opened and offer.has_room()
         if self.config.record == "full":
             round_.remember()
 
@@ -180,10 +182,10 @@ class Scheduler:
         if self._victims is not None:
             for victim in self._victims(self.view):
                 self.carry_out(Preempt(*victim), decisions)
-        # Before the offer: a copy that nobody needs should end as early as possible.
-        if self._copies is not None and self._copies.live:
-            for number in self._copies.unneeded(self.state.jobs):
-                self.carry_out(Preempt(number, COPY, self.state.containers[number].job), decisions)
+        # Before the offer: what nobody needs should end as early as possible.
+        if self._stranded or (self._copies is not None and self._copies.live):
+            for number, rule in self.state.pop_superfluous():
+                self.carry_out(Preempt(number, rule, self.state.containers[number].job), decisions)
         return True
 
     def close(self, event: Event, decisions: list[Decision], version: int, *, asked: bool) -> None:
@@ -312,8 +314,7 @@ class Scheduler:
         return True
 
     def _learn(self, container: ContainerState, job: JobState, runtime_ms: int, speed: float) -> None:
-        task = FinishedTask(job.spec.id, container.stage, container.task, container.pilot)
-        self._learn_of(task, job, runtime_ms, speed)
+        self._learn_of(FinishedTask(job.id, container.stage, container.task, container.pilot), job, runtime_ms, speed)
 
     def _hear_found(self, event: TaskFound, decisions: list[Decision]) -> bool:
         job = self.state.jobs.get(event.job)
@@ -346,9 +347,8 @@ class Scheduler:
     def _release_misfits(self, decisions: list[Decision]) -> None:
         """Release idle executors of sizes without waiting tasks, to make room for sizes with waiting tasks."""
         state = self.state
-        for container in list(state.idle.values()):
-            if container.size not in state.sizes.active:
-                self.carry_out(Release(container.id), decisions)
+        for number in [container.id for container in state.idle.values() if container.size not in state.sizes.active]:
+            self.carry_out(Release(number), decisions)
 
     def _estimate_size(self, job: JobState) -> None:
         """Total work as estimated now: sum over stages of mean task time times tasks (SLearn, section 5)."""
@@ -429,8 +429,7 @@ class Scheduler:
         A node with room has HAS_ROOM, an unknown node UNKNOWN.
         """
         state = self.state
-        places, names = state.sizes.places[stage.size], state.resources.names
-        there = state.nodes
+        places, names, there = state.sizes.places[stage.size], state.resources.names, state.nodes
         unknown = NodeRefusal(NodeCode.UNKNOWN)
         return {name: why_not(there[name], stage, places, names) if name in there else unknown for name in nodes}
 

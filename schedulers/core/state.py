@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from schedulers.core.admission import Admission
 from schedulers.core.containers import ABORTED
-from schedulers.core.copies import TaskCopies
+from schedulers.core.copies import COPY, TaskCopies
 from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Preempt, Release, Reserve, Resume, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
@@ -50,6 +50,7 @@ from schedulers.core.queues import QueueTree, check_queue
 from schedulers.core.reservations import Reservations
 from schedulers.core.resources import Resources
 from schedulers.core.sizes import Fitting, Sizes
+from schedulers.core.ties import EARLY
 from schedulers.core.vectors import dominant_share
 from schedulers.core.work import Work
 
@@ -100,6 +101,7 @@ class ClusterState:
         "reservations",
         "resources",
         "sizes",
+        "ties",
         "tree",
         "used",
         "waiting",
@@ -135,7 +137,7 @@ class ClusterState:
         self.work = Work(width, self.admission, self.sizes, self.tree, self.journal, self.counts)
         """Jobs, and their waiting tasks."""
         # The rooms' own dicts under short names: policies and the scheduler read them for every task.
-        self.jobs, self.waiting = self.work.jobs, self.work.waiting
+        self.jobs, self.waiting, self.ties = self.work.jobs, self.work.waiting, self.work.ties
         nodes = ClusterNodes(width, self.counts, self.tree, self.sizes)
         self.nodes, self.capacity, self.foreign = nodes.by_id, nodes.capacity, nodes.foreign
         self._containers = Executors(nodes, self.work, self.copies)
@@ -279,6 +281,15 @@ class ClusterState:
         if obey is not None:
             obey(decision, self.now)
 
+    def pop_superfluous(self) -> list[tuple[int, str]]:
+        """Containers to end now, each with the rule: early ones whose parents wait for room, and needless copies."""
+        stages, held = self.work.stranded, self.containers.values()
+        found = [(c.id, EARLY) for c in held if (c.job, c.stage) in stages and c.status in (GRANTED, RUNNING)]
+        stages.clear()
+        if self.copies is not None:
+            found += [(number, COPY) for number in self.copies.unneeded(self.jobs)]
+        return found
+
     # -- both -----------------------------------------------------------------------------------
 
     def go_on(self, event: TaskEnded) -> Run | None:
@@ -294,7 +305,13 @@ class ClusterState:
             return None
         # Only the plain case below: the last task, a late fact or a changed request takes the long way.
         stage = job.stages[event.stage]
-        if not stage.waiting or not stage.asked or event.at < self.now or not is_of(event, container):
+        if (
+            not stage.waiting
+            or not stage.asked
+            or (self.ties and event.job in self.ties)
+            or event.at < self.now
+            or not is_of(event, container)
+        ):
             return None
         runtime, now = event.runtime_ms, event.at
         stage.finished += 1

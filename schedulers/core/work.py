@@ -23,6 +23,7 @@ from schedulers.core.live import RUNNING, ContainerState, Counts, JobState, Stag
 from schedulers.core.model import Job, Links, check_job, check_links
 from schedulers.core.queues import QueueTree
 from schedulers.core.sizes import Sizes
+from schedulers.core.ties import Ties, ties_of
 
 #: Finished jobs remembered so that a repeated submission is not run again.
 REMEMBERED: Final = 10_000
@@ -39,11 +40,14 @@ class Work:
         "admission",
         "counts",
         "finished",
+        "has_opened",
         "jobs",
         "links",
         "parted",
         "recheck_reason",
         "sizes",
+        "stranded",
+        "ties",
         "touch",
         "tree",
         "waiting",
@@ -64,6 +68,12 @@ class Work:
         """Gangs (job and stage) with a returned member while other members ran; some may have ended since."""
         self.links: Links | None = None
         """Rates of data between nodes; None: data takes no time."""
+        self.ties: dict[str, Ties] = {}
+        """Edges of live jobs that are no barriers, by job; from the jobs and their containers."""
+        self.stranded: dict[tuple[str, int], None] = {}
+        """Stages (job and stage) begun early, of which a task of a parent waits again: their containers are to end."""
+        self.has_opened = False
+        """Whether the start of a task has opened a stage, in the present round."""
 
     def parted_gangs(self) -> list[tuple[JobState, StageState]]:
         """Gangs with some members running and others able to start, the longest so in front."""
@@ -89,7 +99,9 @@ class Work:
             for parent in stage.above:
                 children[parent].append(index)
         # Sizes are numbered after the check, so that a refused job leaves no size behind.
-        stages = self._stages_of(spec, event.asks)
+        if (ties := ties_of(spec)) is not None:
+            self.ties[spec.id] = ties
+        stages = self._stages_of(spec, event.asks, ties)
         job = JobState(spec, counts.next_job, event.at, stages, spec.tasks, [0] * self._width, children)
         counts.next_job += 1
         self.jobs[spec.id] = job
@@ -103,7 +115,7 @@ class Work:
         counts.version += 1
         return None
 
-    def _stages_of(self, spec: Job, asks: str) -> list[StageState]:
+    def _stages_of(self, spec: Job, asks: str, ties: Ties | None) -> list[StageState]:
         group = self.tree.path(spec.queue, spec.user).group
         stages = [
             StageState(
@@ -117,6 +129,8 @@ class Work:
             )
             for index, stage in enumerate(spec.stages)
         ]
+        if ties is not None:
+            ties.tie(stages, asks)
         if self.links is not None:
             for feeding in {edge.parent for stage in spec.stages for edge in stage.edges if edge.data}:
                 stages[feeding].outputs = {}
@@ -168,6 +182,8 @@ class Work:
         if job.left and not (job.cancelled and not job.running):
             return
         del self.jobs[job.id]
+        if self.ties:
+            self.ties.pop(job.id, None)
         if job.admitted:  # its queue may run another
             self.admission.count(job, -1)
             self.admit_pending()
@@ -196,7 +212,8 @@ class Work:
         job = self.jobs[event.job]
         for index, task in event.plan.pilots:
             stage = job.stages[index]
-            if not 0 <= task < stage.tasks or task in stage.taken:
+            # Below `next` nothing has started yet: the tasks are let in one by one, none of them before its parents.
+            if not stage.next <= task < stage.tasks or task in stage.taken:
                 raise InvalidTransition(f"job {job.id}: no task {task} in stage {index} to be a pilot")
             stage.make_pilot(task)
         for stage in job.stages:
@@ -273,13 +290,44 @@ class Work:
         if not job.waiting:
             self.waiting.pop(job.id, None)
 
-    def _open_children(self, job: JobState, stage: StageState) -> None:
-        for child in job.children[stage.index]:
+    def _open_children(self, job: JobState, children: list[int]) -> None:
+        for child in children:
             below = job.stages[child]
             below.parents_left -= 1
             self.recheck_reason(job.spec.id)
-            if below.is_open and not job.cancelled:
+            if below.is_open and below.waiting and not job.cancelled:
                 self._open(job, below)
+
+    def _follow_ties(self, ties: Ties, job: JobState, stage: StageState, done: int | None = None) -> None:
+        """Tasks of the stage have begun, ended (`done` is the task) or wait again: open or close what is tied to it."""
+        if done is not None:
+            if stage.finished == stage.tasks:
+                self._open_children(job, ties.barriers[stage.index])
+            for child in ties.released(stage, done):
+                job.stages[child].let_in(done)
+                self._let_wait(job, job.stages[child])
+        for child, met in ties.changed_shares(stage):
+            below = job.stages[child]
+            if met:
+                self._open_children(job, [child])
+                continue
+            below.parents_left += 1
+            if child in job.open:
+                self._close(job, below)
+            if below.running:
+                self.stranded[job.id, child] = None
+            self.recheck_reason(job.id)
+
+    def _let_wait(self, job: JobState, stage: StageState) -> None:
+        """Count another waiting task of a job that is in."""
+        self.recheck_reason(job.id)
+        if job.cancelled or not stage.is_open:
+            return
+        if stage.index not in job.open:
+            insort(job.open, stage.index)
+        job.waiting += 1
+        self.waiting[job.id] = job
+        self.sizes.count(stage.size, 1)
 
     # -- tasks ----------------------------------------------------------------------------------
 
@@ -305,6 +353,10 @@ class Work:
             job.open.remove(stage.index)
             if not job.waiting:
                 del self.waiting[job.spec.id]
+            if self.ties and (ties := self.ties.get(job.spec.id)) is not None:
+                there = len(job.open)
+                self._follow_ties(ties, job, stage)
+                self.has_opened |= len(job.open) > there
         return pilot
 
     def found(self, event: TaskFound) -> str | None:
@@ -316,21 +368,25 @@ class Work:
         if not self.enter(job, stage, event.task):
             return "late"
         pilot = self.launch(job, stage, event.task)
-        self.succeed(job, stage, event.runtime_ms, 1.0, pilot=pilot)
+        self.succeed(job, stage, event.task, event.runtime_ms, 1.0, pilot=pilot)
         self.counts.version += 1
         return None
 
-    def succeed(self, job: JobState, stage: StageState, runtime_ms: int, speed: float, *, pilot: bool) -> None:
-        """Count another task as done, after its run time on a node of the given speed."""
+    def succeed(
+        self, job: JobState, stage: StageState, task: int, runtime_ms: int, speed: float, *, pilot: bool
+    ) -> None:
+        """Count a task as done, after its run time on a node of the given speed."""
         stage.finished += 1
         stage.done_ms += runtime_ms * speed
         job.left -= 1
         job.done_ms += runtime_ms
         if pilot:
             job.pilots_left -= 1
+        if self.ties and (ties := self.ties.get(job.spec.id)) is not None:
+            self._follow_ties(ties, job, stage, task)
         # A barrier: children open only with the last task of their parent.
-        if stage.finished == stage.tasks:
-            self._open_children(job, stage)
+        elif stage.finished == stage.tasks:
+            self._open_children(job, job.children[stage.index])
         if not job.left or job.cancelled:
             self._forget_if_over(job)
 
@@ -340,17 +396,12 @@ class Work:
         stage.put_back(container.task, container.attempt + 1, pilot=container.pilot)
         if job.spec.stages[stage.index].gang and stage.running:
             self.parted[job.id, stage.index] = None
+        if self.ties and (ties := self.ties.get(job.id)) is not None:
+            self._follow_ties(ties, job, stage)
         if job.cancelled:
             self._forget_if_over(job)
-            return
-        self.recheck_reason(job.id)
-        if not stage.is_open:
-            return
-        if stage.index not in job.open:
-            insort(job.open, stage.index)
-        job.waiting += 1
-        self.waiting[job.id] = job
-        self.sizes.count(stage.size, 1)
+        else:
+            self._let_wait(job, stage)
 
     @staticmethod
     def stop(job: JobState, stage: StageState, container: ContainerState) -> None:

@@ -460,7 +460,44 @@ ROWS: Final = [
     (
         "stages: [{name: m,",
         "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, bytes: 1}], name: m,",
-        "12:81 spec.workload.jobs[0].stages[1].parents[0].bytes: unknown key 'bytes' (accepted: stage, data)",
+        "12:81 spec.workload.jobs[0].stages[1].parents[0].bytes: unknown key 'bytes' (accepted: stage, kind,",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, kind: one2one}], name: m,",
+        "12:87 spec.workload.jobs[0].stages[1].parents[0].kind: 'one2one' is not accepted (expected 'barrier' or",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, share: 1}], name: m,",
+        "12:88 spec.workload.jobs[0].stages[1].parents[0].share: 1 is not accepted (expected a number below 1.0)",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, share: 0}], name: m,",
+        "12:88 spec.workload.jobs[0].stages[1].parents[0].share: 0 is not accepted (expected a number above 0",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, "
+        "{parents: [{stage: n, share: 0.5, kind: one_to_one}], name: m,",
+        "12:99 spec.workload.jobs[0].stages[1].parents[0].kind: 'one_to_one' does not go with a share (expected",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, tasks: 7, demand: {cpu: 1}, duration: 1s}, "
+        "{parents: [{stage: n, kind: one_to_one}], name: m,",
+        "12:80 spec.workload.jobs[0].stages[1].parents[0]: stage 'm' has an edge to 'n' of kind one_to_one, but",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, share: 0.5}], gang: true, name: m,",
+        "12:70 spec.workload.jobs[0].stages[1].parents[0]: stage 'm' has an edge to 'n' of kind share, but is a gang",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, share: 0.5, data: 1Ki}], name: m,",
+        "12:70 spec.workload.jobs[0].stages[1].parents[0]: stage 'm' has an edge to 'n' of kind share, but takes",
     ),
     (
         "cluster: {nodes",

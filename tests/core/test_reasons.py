@@ -28,7 +28,7 @@ def test_every_reason_has_a_template_for_the_documentation(reason: Reason) -> No
 
 
 def test_a_sentence_as_in_the_design() -> None:
-    said = sentence(Reason.WAITS_FOR_STAGE, {"parent": "map", "left": 12, "tasks": 40})
+    said = sentence(Reason.WAITS_FOR_STAGE, {"parent": "map", "left": 12, "tasks": 40, "until": ""})
     assert said == "waits for stage map (12 of 40 tasks left)"
 
 

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from schedulers.core.abilities import OneTaskEach
 from schedulers.core.checks import validate
 from schedulers.core.copies import holders
-from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Release, Run
+from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Preempt, Release, Run
 from schedulers.core.events import (
     ContainerEnded,
     ContainerExpired,
@@ -219,14 +219,22 @@ class Core(RuleBasedStateMachine):
         asks=st.sampled_from(("all", "all", "roots", "asked")),
         name=st.integers(0, 2),
         queue=st.sampled_from(QUEUES),
+        kinds=st.one_of(st.none(), st.tuples(*[st.sampled_from(("barrier", "one_to_one", "share"))] * 3)),
     )
-    def job_submitted(self, later: int, shape: list[Any], asks: Any, name: int, queue: str) -> None:
+    def job_submitted(self, later: int, shape: list[Any], asks: Any, name: int, queue: str, kinds: Any) -> None:
+        def edge(parent: int, bits: int) -> int | Edge:
+            if kinds is not None:
+                return Edge(parent=parent, kind=kinds[parent], share=0.4 if kinds[parent] == "share" else 0.0)
+            return parent if bits & 1 else Edge(parent=parent, data=bits)
+
+        if kinds is not None and "one_to_one" in kinds:
+            shape = [(shape[0][0], *rest) for _, *rest in shape]
         stages = tuple(
             Stage(
                 name=f"s{i}",
                 tasks=tasks,
                 demand=demand,
-                parents=tuple(p if bits & 1 else Edge(parent=p, data=bits) for p in range(i) if bits >> p & 1),
+                parents=tuple(edge(p, bits) for p in range(i) if bits >> p & 1),
                 hosts=((f"n{bits % 5}",),) if bits > 3 else (),
             )
             for i, (tasks, demand, bits) in enumerate(shape)
@@ -401,6 +409,16 @@ class Core(RuleBasedStateMachine):
         if hasattr(self, "scheduler"):
             for node in self.state.nodes.values():
                 assert node.id in self.squeezed or min(node.free) >= 0, f"{node.id}: {node.free}"
+
+    @invariant()
+    def early_containers_leave_their_room_to_waiting_parents(self) -> None:
+        if not hasattr(self, "scheduler"):
+            return
+        ending = {decision.container for decision in self.decided if isinstance(decision, Preempt)}
+        for c in self.state.containers.values():
+            if (job := self.state.jobs.get(c.job)) is not None and c.status in (GRANTED, RUNNING):
+                above = [e.parent for e in job.spec.stages[c.stage].edges if e.kind == "share"]
+                assert c.id in ending or not any(job.stages[parent].waiting for parent in above), c.description
 
     @invariant()
     def explanations_agree_with_what_was_said(self) -> None:

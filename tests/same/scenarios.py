@@ -80,6 +80,21 @@ def _inline(**more: Any) -> dict[str, Any]:
     return {"kind": "jobs", "jobs": [_job(n) for n in range(18)], "history": past, **more}
 
 
+def _tied() -> dict[str, Any]:
+    """The same jobs, each as a pipeline of two stages, with stages behind a share and behind a barrier."""
+    jobs = []
+    for job in (_job(n) for n in range(18)):
+        first = job["stages"][0]
+        stages = [
+            first,
+            {**first, "name": "two", "parents": [{"stage": "one", "kind": "one_to_one"}]},
+            {**first, "name": "three", "tasks": 3, "parents": [{"stage": "two", "share": 0.3}]},
+            {**first, "name": "four", "tasks": 2, "parents": ["three", {"stage": "two", "share": 0.9}]},
+        ]
+        jobs.append({**job, "stages": stages})
+    return {**_inline(), "jobs": jobs}
+
+
 def _tpch(**more: Any) -> dict[str, Any]:
     return {"kind": "tpch", "jobs": 8, "load": 0.9, "sizes": [2], **more}
 
@@ -133,6 +148,21 @@ SCENARIOS: Final[dict[str, dict[str, Any]]] = {
             application_master={"heartbeat": "1s", "container": {"cpu": 1, "memory": "1Gi"}},
         ),
         _scenario("events", _inline(), [*_policies(*_PLAIN, *_TRUTH), *_predicted()], profile="events", queues=_QUEUES),
+        _scenario(
+            "tied",
+            _tied(),
+            [
+                {
+                    "label": "monitor",
+                    "kind": "capacity",
+                    "preemption": {"enabled": True, "max_wait_before_kill_ms": 3000},
+                },
+                *_policies("fifo", "fair", "gs", "graphene"),
+            ],
+            profile="yarn",
+            queues=_QUEUES,
+            startup="3s",
+        ),
         _scenario(
             "dags",
             {"kind": "dags", "jobs": 8, "arrivals": "poisson", "interarrival": "100s"},

@@ -7,6 +7,7 @@ from typing import Final
 from rm_emulator.engine.features.copies import Copies
 from rm_emulator.engine.features.data import DataFeature, DataOfCopies
 from rm_emulator.engine.features.disorder import DisorderFeature
+from rm_emulator.engine.features.early import EarlyContainers
 from rm_emulator.engine.features.executors import KeptExecutors
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.features.overbooking import Overbooking
@@ -16,13 +17,15 @@ from rm_emulator.engine.features.unlike import UnlikeNodes
 from rm_emulator.engine.profile import Engine
 
 #: In the order in which a hook asks them. A grant waits for its executor, then for its start-up, which disorder delays,
-#: and only then for data.
+#: then for data, and
+#: at last for the parents behind shares.
 _ALL: Final[tuple[type[Feature], ...]] = (
     KeptExecutors,
     Startup,
     DisorderFeature,
     DataFeature,
     DataOfCopies,
+    EarlyContainers,
     UnlikeNodes,
     Overbooking,
     ServicesFeature,

@@ -8,6 +8,7 @@ import numpy as np
 from rm_emulator.engine import config
 from rm_emulator.engine.calendar import END
 from rm_emulator.engine.containers import Container
+from rm_emulator.engine.features.early import EarlyContainers
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.profile import Engine
 from schedulers.core import keyed
@@ -61,8 +62,11 @@ class DisorderFeature(Feature):
     def _tell_late(self, event: Event) -> None:
         engine = self.engine
         engine.tell(msgspec.structs.replace(event, at=engine.calendar.now))
+        early = engine.feature(EarlyContainers)
         # The late fact may be the last of any job: which job is not told with the fact.
         for job in list(engine.jobs.values()):
+            if early is not None:
+                early.end_heard(job)
             engine.profile.finish_if_over(job)
         engine.profile.freed(None)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.profile import Engine
 from schedulers.core.decisions import Decision
 from schedulers.core.events import Event
+
+#: In place of a start that no feature can foresee; no later feature is to move such a start.
+HELD: Final = -1
 
 
 class Feature(ABC):
@@ -28,7 +31,7 @@ class Feature(ABC):
         self.engine = engine
 
     def granted(self, container: Container, at: int) -> int:
-        """Start in ms of a granted task that would start at time `at`."""
+        """Start in ms of a granted task that would start at time `at`; HELD: the feature itself enters the start."""
         return at
 
     def started(self, container: Container) -> bool:

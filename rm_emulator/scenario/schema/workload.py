@@ -181,10 +181,16 @@ class TraceWorkload(WorkloadBlock):
 
 
 class ParentEdge(Block):
-    """A parent stage, which must end first, and the data handed over."""
+    """A parent stage, what must end there first, and the data handed over."""
 
     stage: Annotated[str, Field(min_length=1)]
     """Its name, e.g. `map`."""
+    kind: Literal["barrier", "one_to_one"] = "barrier"
+    """The whole stage must end first, or for each task the parent's task of its number, e.g. `one_to_one`."""
+    share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Slow start: tasks get containers once this share of the parent's tasks has ended and all others have begun, and
+    run once the parent has ended, e.g. `0.05`.
+    """
     data: Bytes = 0
     """Bytes handed over in all, an equal part from each task of the parent to each task of the child, e.g. `120MiB`."""
 
@@ -197,7 +203,7 @@ Parent = Annotated[
     str | ParentEdge,
     BeforeValidator(_parent),
     WithJsonSchema(
-        {"$comment": "name, or name with data", "anyOf": [{"type": "string"}, ParentEdge.model_json_schema()]}
+        {"$comment": "name, or name with edge", "anyOf": [{"type": "string"}, ParentEdge.model_json_schema()]}
     ),
 ]
 
@@ -222,7 +228,9 @@ class InlineStage(_StageKeys):  # type: ignore[misc]
     demand: Quantities
     """Resources asked for and used by each task, e.g. `{cpu: 1, memory: 2Gi}`."""
     parents: list[Parent] = []
-    """The stages that must end first, by name, or with the data handed over, e.g. `[{stage: map, data: 120MiB}]`."""
+    """The stages that must end first, by name, or with the kind of the edge or the data handed over, e.g. `[{stage:
+    map, data: 120MiB}]`.
+    """
     duration: Times | None = None
     """True run time of its tasks at speed 1; left out for a service, which runs as long as the run, e.g. `{kind:
     lognormal, mean: 30s, cov: 0.3}`.
