@@ -39,6 +39,8 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
     services = any(source.job.kind == "service" for source in workload.jobs)
     if services and (config.executors is not None or is_overbooked(config, workload)):
         raise ValueError(NO_SERVICES)
+    if config.faults is not None and (reason := no_faults(config, workload)):
+        raise ValueError(reason)
     # Refused here rather than at the first task, perhaps hours into a run.
     names = {node.id for node in config.nodes}
     for job in workload.jobs:
@@ -53,6 +55,21 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
         known = _with_trait("has_masters")
         raise ValueError(f"application masters have containers in profiles {known}, not '{config.profile}'")
     return timing(config).settled(config, workload)
+
+
+def no_faults(config: EngineConfig, workload: Workload) -> str:
+    """The message for faults that have no meaning yet on this cluster; '' where they have."""
+    faults = config.faults
+    assert faults is not None
+    if config.architecture is not None:
+        return f"faults go with a single prompt scheduler, not with architecture '{kind(config.architecture)}'"
+    if config.disorder is not None:
+        return "faults do not go with disorder: a late or repeated end would tell of a container that was lost"
+    if (faults.nodes or faults.outages) and any(job.am for job in workload.jobs):
+        return "faults of nodes do not go with application masters in containers of their own: no master starts again"
+    if faults.tasks is not None and is_overbooked(config, workload):
+        return "faults of tasks do not go with nodes that are overbooked, where run times depend on other tasks"
+    return ""
 
 
 def _no_present(config: EngineConfig, job: WorkloadJob, nodes: set[str]) -> str:

@@ -43,6 +43,66 @@ class Executors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
 
+#: A node is dead, unheard though its tasks go on, found broken by itself, taken out of use, or slow.
+FaultKind = Literal["death", "silent", "unhealthy", "drain", "slow"]
+
+
+class NodeFault(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A fault of a node, from `at_ms` to `until_ms` (None: for good)."""
+
+    at_ms: int
+    node: str
+    kind: FaultKind = "death"
+    until_ms: int | None = None
+    times: float = 1.0
+    """Of a slow node: factor of the run times of tasks that start there meanwhile."""
+
+
+class NodeFaultRates(msgspec.Struct, frozen=True, kw_only=True):
+    """Faults of nodes, drawn by node and number: exponential times between a repair and the next fault."""
+
+    per_1000_node_days: float
+    """Mean over all nodes, lemons included."""
+    repair: Fixed | Drawn
+    kind: FaultKind = "death"
+    lemon_share: float = 0.0
+    """Part of the nodes that fail more often than the others."""
+    lemon_times: float = 1.0
+    """Rate of such a node over the rate of the others."""
+
+
+class TaskFaults(msgspec.Struct, frozen=True, kw_only=True):
+    """Faults of attempts, drawn by job, stage, task and attempt."""
+
+    per_hour: float = 0.0
+    """Failures per hour of running."""
+    probability: float = 0.0
+    """Part of the attempts that fail, each somewhere in its run time."""
+    attempts: int = 4
+    """Failures of a task that fail the job; attempts lost with a node, or preempted, do not count."""
+    backoff_ms: int = 0
+    """Time for which a stage asks for nothing after a failure; twice as long for each further failure of the task."""
+    slow_share: float = 0.0
+    """Part of the attempts that are slow."""
+    slow_times: float = 1.0
+    """Factor of a slow attempt's run time."""
+
+
+class Faults(msgspec.Struct, frozen=True, kw_only=True):
+    """What breaks, and when somebody notices."""
+
+    outages: tuple[NodeFault, ...] = ()
+    """Faults at given times."""
+    nodes: NodeFaultRates | None = None
+    tasks: TaskFaults | None = None
+    noticed_after_ms: int | None = None
+    """Silence of a node until the loss is noticed; None: the profile's (`Profile.notices`)."""
+    evicted_after_ms: int | None = None
+    """From then on until the containers of the node count as lost; None: the profile's."""
+    drain_limit_ms: int = 3_600_000
+    """Time of a drained node until its containers are ended (YARN: graceful decommission timeout)."""
+
+
 class JobSelector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Jobs of any of these queues, users or kinds; all jobs where nothing is named."""
 
@@ -219,6 +279,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Keep containers between tasks; None: a container for each task."""
     disorder: Disorder | None = None
     """Disorder of facts and decisions; None: there is none."""
+    faults: Faults | None = None
+    """What breaks; None: nothing does."""
     links: Links | None = None
     """Speed of data from node to node; None: data takes no time."""
     architecture: Architecture | None = None

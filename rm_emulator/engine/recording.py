@@ -58,6 +58,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Objective of a service for the start of all tasks, from submission."""
     deadline_ms: int | None = None
     """Time at which the job should have ended; None without a deadline."""
+    failed_ms: int | None = None
+    """Time at which the job failed, having no finish; None: it did not (column only where tasks fail)."""
 
 
 class SchedulingAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -108,6 +110,7 @@ class Attempt:
 #: Columns of tasks.parquet and of jobs.parquet for runs that can fill them.
 OPTIONAL_COLUMNS: Final = ("arrived_ms", "copy")
 SERVICE_COLUMNS: Final = ("service", "all_started_ms", "start_within_ms")
+FAULT_COLUMNS: Final = ("failed_ms",)
 
 
 class Recording:

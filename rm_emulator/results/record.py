@@ -6,7 +6,7 @@ The files of `Recorder.write` (times in ms on the simulated clock):
 
 `jobs.parquet`
     a row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id);
-    fields of services only in runs with services.
+    fields of services only in runs with services, `failed_ms` only where tasks fail.
 `tasks.parquet`
     a row per attempt, the fields of `Attempt` and a column `demand_RESOURCE` per resource
     (milli-CPU, MiB, pieces), in order of recording. `arrived_ms` is left out
@@ -44,6 +44,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from rm_emulator.engine.recording import (
+    FAULT_COLUMNS,
     OPTIONAL_COLUMNS,
     SERVICE_COLUMNS,
     Attempt,
@@ -90,7 +91,8 @@ _STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
     msgspec.inspect.BoolType: pl.Boolean(),
 }
 _JOB: Final = columns_of(JobRow)
-JOB_SCHEMA: Final = {name: kind for name, kind in _JOB.items() if name not in SERVICE_COLUMNS}
+_MORE_OF_JOBS: Final = (*SERVICE_COLUMNS, *FAULT_COLUMNS)
+JOB_SCHEMA: Final = {name: kind for name, kind in _JOB.items() if name not in _MORE_OF_JOBS}
 TRY_SCHEMA: Final = columns_of(SchedulingAttempt)
 _ATTEMPT: Final = columns_of(Attempt)
 TASK_SCHEMA: Final = {name: kind for name, kind in _ATTEMPT.items() if name not in OPTIONAL_COLUMNS}
@@ -144,7 +146,7 @@ class Recorder(Recording):
     nodes: every node with reported tasks, capacities in the order of `resources`.
     resources: names of the components of all vectors.
     scratch: where parts of large tables wait for the end; a temporary directory by default.
-    more: optional columns (`OPTIONAL_COLUMNS`, `SERVICE_COLUMNS`) of the tables.
+    more: optional columns (`OPTIONAL_COLUMNS`, `SERVICE_COLUMNS`, `FAULT_COLUMNS`) of the tables.
     """
 
     def __init__(
@@ -160,7 +162,7 @@ class Recorder(Recording):
         folder = Path(self._temporary.name)
         demands: dict[str, pl.DataType] = {f"demand_{name}": pl.Int64() for name in self.resources}
         columns = {**TASK_SCHEMA, **{name: _ATTEMPT[name] for name in more if name in OPTIONAL_COLUMNS}}
-        of_jobs = {**JOB_SCHEMA, **{name: _JOB[name] for name in more if name in SERVICE_COLUMNS}}
+        of_jobs = {**JOB_SCHEMA, **{name: _JOB[name] for name in more if name in _MORE_OF_JOBS}}
         self._job_cells = attrgetter(*of_jobs)
         self._cells_of = attrgetter(*columns)
         self._tasks = _Spool({**columns, **demands}, folder, "tasks")

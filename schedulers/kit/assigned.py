@@ -135,7 +135,9 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
             entry = self.node_queues.by_stage.get((event.job, event.stage), {}).get(event.task)
             if entry is not None:
                 self.node_queues.remove(entry)
-        for name in view.changed():
+        jobs = view.jobs
+        # In order of submission: which changes are new depends on ticks that do not stand in the log.
+        for name in sorted(view.changed(), key=lambda name: jobs[name].seq if name in jobs else -1):
             self._update_job(name, view)
         if self._unassigned and (not self._in_cycles or isinstance(event, Tick | OfferAsked)):
             self._assign(view)

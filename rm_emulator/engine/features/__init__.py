@@ -8,7 +8,9 @@ from rm_emulator.engine.features.copies import Copies
 from rm_emulator.engine.features.data import DataFeature, DataOfCopies
 from rm_emulator.engine.features.disorder import DisorderFeature
 from rm_emulator.engine.features.executors import KeptExecutors
+from rm_emulator.engine.features.failing_tasks import FailingTasks
 from rm_emulator.engine.features.feature import Feature
+from rm_emulator.engine.features.node_faults import NodeFaults
 from rm_emulator.engine.features.overbooking import Overbooking
 from rm_emulator.engine.features.services import ServicesFeature
 from rm_emulator.engine.features.startup import Startup
@@ -24,6 +26,8 @@ _ALL: Final[tuple[type[Feature], ...]] = (
     DataFeature,
     DataOfCopies,
     UnlikeNodes,
+    NodeFaults,
+    FailingTasks,
     Overbooking,
     ServicesFeature,
     Copies,
