@@ -7,7 +7,7 @@ from heapq import merge
 from itertools import count
 from typing import Final
 
-from rm_emulator.engine.config import Faults, NodeFault, NodeFaultRates
+from rm_emulator.engine.config import Faults, NodeFault, NodeFaultRates, Worse
 from rm_emulator.engine.execution import LONGEST_MS, draw
 from rm_emulator.workload.model import Fixed
 from schedulers.core import keyed
@@ -35,13 +35,12 @@ def mean_times(rates: NodeFaultRates, nodes: Sequence[str], seed: int) -> dict[s
 
     The lemons are the nodes with the smallest of the numbers drawn for each node: exactly their share, rounded.
     """
-    lemons = sorted(nodes, key=lambda node: keyed.uniform(seed, "lemons", node))[
-        : round(rates.lemon_share * len(nodes))
-    ]
+    worse = rates.lemons or Worse(share=0.0, times=1.0)
+    lemons = sorted(nodes, key=lambda node: keyed.uniform(seed, "lemons", node))[: round(worse.share * len(nodes))]
     # Divided by the mean over the lemons of this very cluster, so that rounding leaves the mean as it is.
-    mean = 1 + len(lemons) / len(nodes) * (rates.lemon_times - 1)
+    mean = 1 + len(lemons) / len(nodes) * (worse.times - 1)
     good = _MS_PER_1000_DAYS / rates.per_1000_node_days * mean
-    return dict.fromkeys(nodes, good) | dict.fromkeys(lemons, good / rates.lemon_times)
+    return dict.fromkeys(nodes, good) | dict.fromkeys(lemons, good / worse.times)
 
 
 def _drawn(rates: NodeFaultRates, node: str, mean_ms: float, seed: int) -> Iterator[NodeFault]:
@@ -53,6 +52,6 @@ def _drawn(rates: NodeFaultRates, node: str, mean_ms: float, seed: int) -> Itera
         if at >= LONGEST_MS:
             return
         repair = rates.repair
-        until = at + (repair.ms if isinstance(repair, Fixed) else draw(repair, draws, 1)[0])
-        yield NodeFault(at_ms=at, node=node, kind=rates.kind, until_ms=until)
-        at = until
+        lasts = repair.ms if isinstance(repair, Fixed) else draw(repair, draws, 1)[0]
+        yield NodeFault(at_ms=at, node=node, kind=rates.kind, lasts_ms=lasts, times=rates.times)
+        at += lasts

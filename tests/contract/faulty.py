@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rm_emulator.engine.config import Faults, NodeFault, NodeFaultRates, TaskFaults
+from rm_emulator.engine.config import Faults, NodeFault, NodeFaultRates, TaskFaults, Worse
 from rm_emulator.testing import Case, Ran, Subject, case_for, run_case
 from rm_emulator.workload.model import Drawn, Fixed
 from schedulers.core import keyed
@@ -33,12 +33,12 @@ def faulty_case(subject: Subject, seed: int) -> Case:
 
 def _outage(rng: np.random.Generator, made: Case, span: int) -> NodeFault:
     # Round times, so that faults meet other entries of the same millisecond.
-    at = int(rng.integers(0, span // 100)) * 100
+    at = int(rng.integers(0, max(1, span // 100))) * 100
     return NodeFault(
         at_ms=at,
         node=str(rng.choice([node.id for node in made.config.nodes])),
         kind=KINDS[int(rng.integers(len(KINDS)))],
-        until_ms=at + int(rng.integers(1, span)),
+        lasts_ms=int(rng.integers(1, span)),
         times=float(rng.choice([1.5, 3.0])),
     )
 
@@ -50,8 +50,7 @@ def _rates(rng: np.random.Generator, span: int) -> NodeFaultRates:
         per_1000_node_days=1000 * float(rng.uniform(0.5, 2)) / days,
         repair=Fixed(span // 20) if rng.random() < 0.5 else Drawn(span / 10, 1.0),
         kind=KINDS[int(rng.integers(len(KINDS) - 1))],
-        lemon_share=float(rng.choice([0.0, 0.4])),
-        lemon_times=5.0,
+        lemons=Worse(share=0.4, times=5.0) if rng.random() < 0.5 else None,
     )
 
 
@@ -62,8 +61,7 @@ def _of_tasks(rng: np.random.Generator, span: int) -> TaskFaults:
         probability=float(rng.uniform(0.05, 0.5)) if fails else 0.0,
         attempts=int(rng.integers(1, 5)),
         backoff_ms=int(rng.choice([0, 0, span // 100])),
-        slow_share=float(rng.choice([0.0, 0.2])),
-        slow_times=3.0,
+        stragglers=Worse(share=0.2, times=3.0) if rng.random() < 0.5 else None,
     )
 
 

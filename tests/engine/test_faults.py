@@ -9,7 +9,16 @@ import pytest
 
 from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.branch import obstacle
-from rm_emulator.engine.config import Central, Disorder, EngineConfig, Faults, NodeFault, NodeFaultRates, TaskFaults
+from rm_emulator.engine.config import (
+    Central,
+    Disorder,
+    EngineConfig,
+    Faults,
+    NodeFault,
+    NodeFaultRates,
+    TaskFaults,
+    Worse,
+)
 from rm_emulator.engine.faults import mean_times, node_faults
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, MemoryRecording
@@ -29,7 +38,8 @@ def batch(name: str, tasks: int = 1, ms: int = 30 * MINUTE, **fields: Any) -> Wo
 
 
 def fault(at: int, kind: str = "death", until: int | None = None, node: str = "n0", **fields: Any) -> NodeFault:
-    return NodeFault(at_ms=at, node=node, kind=kind, until_ms=until, **fields)  # type: ignore[arg-type]
+    lasts = None if until is None else until - at
+    return NodeFault(at_ms=at, node=node, kind=kind, lasts_ms=lasts, **fields)  # type: ignore[arg-type]
 
 
 class Ran:
@@ -197,13 +207,16 @@ def test_a_stage_that_backs_off_asks_for_nothing_twice_as_long_each_time() -> No
 
 
 def test_two_runs_of_other_order_meet_the_same_failures() -> None:
-    rules = TaskFaults(probability=0.3, attempts=99, slow_share=0.3, slow_times=2.0)
+    rules = TaskFaults(probability=0.3, attempts=99, stragglers=Worse(share=0.3, times=2.0))
     ran = [Ran(batch("a", 20, ms=10_000), tasks=rules, nodes=nodes, profile="events") for nodes in (2, 7)]
     met = [{(t.task, t.attempt): (t.code, t.ended_ms - (t.started_ms or 0)) for t in each.kept.tasks} for each in ran]
     assert met[0] == met[1]
 
 
 # -- draws ----------------------------------------------------------------------------------------
+
+
+LEMONS = Worse(share=0.03, times=10.0)
 
 
 def machines(gpus: int) -> list[Node]:
@@ -213,9 +226,7 @@ def machines(gpus: int) -> list[Node]:
 @pytest.mark.parametrize("gpus", [1024, 16_384, 131_072])
 def test_the_mean_time_between_failures_is_that_of_the_mean_rate(gpus: int) -> None:
     nodes = machines(gpus)
-    rates = NodeFaultRates(
-        per_1000_node_days=4.0, repair=Drawn(2.5 * HOUR, 0.35, "uniform"), lemon_share=0.03, lemon_times=10.0
-    )
+    rates = NodeFaultRates(per_1000_node_days=4.0, repair=Drawn(2.5 * HOUR, 0.35, "uniform"), lemons=LEMONS)
     hours = 24 / (len(nodes) * 0.004)
     drawn = list(islice(node_faults(Faults(nodes=rates), nodes, 1), 4000))
     assert drawn[-1].at_ms / HOUR / len(drawn) == pytest.approx(hours, rel=0.05)
@@ -223,7 +234,7 @@ def test_the_mean_time_between_failures_is_that_of_the_mean_rate(gpus: int) -> N
 
 def test_lemons_fail_so_many_times_as_often() -> None:
     nodes = [node.id for node in machines(1600)]
-    rates = NodeFaultRates(per_1000_node_days=4.0, repair=Fixed(1), lemon_share=0.03, lemon_times=10.0)
+    rates = NodeFaultRates(per_1000_node_days=4.0, repair=Fixed(1), lemons=LEMONS)
     means = mean_times(rates, nodes, 7)
     lemons = [node for node in nodes if means[node] == min(means.values())]
     assert len(lemons) == 6
@@ -245,7 +256,7 @@ def test_faults_come_in_order_and_never_during_a_repair() -> None:
     for each in found:
         if each.kind == "unhealthy":
             assert each.at_ms > ends.get(each.node, 0)
-            ends[each.node] = each.until_ms or 0
+            ends[each.node] = each.at_ms + (each.lasts_ms or 0)
 
 
 def test_a_node_keeps_its_faults_whatever_other_nodes_there_are() -> None:

@@ -44,10 +44,10 @@ class FailingTasks(Feature):
 
     def run_time(self, container: Container, runtime: int) -> int:
         """Run time of an attempt that may be slow, ms."""
-        rules = self._rules
-        if not rules.slow_share or self._draw("slow attempts", container) >= rules.slow_share:
+        slow = self._rules.stragglers
+        if slow is None or self._draw("stragglers", container) >= slow.share:
             return runtime
-        return max(1, round(runtime * rules.slow_times))
+        return max(1, round(runtime * slow.times))
 
     def _draw(self, purpose: str, container: Container) -> float:
         """A number in [0, 1) of the attempt; a copy has one of its own."""

@@ -97,8 +97,8 @@ class NodeFaults(Feature):
         if node in self._out:
             return
         out = self._out[node] = _Out(fault)
-        if fault.until_ms is not None:
-            self._later(fault.until_ms, self._is_back, out)
+        if fault.lasts_ms is not None:
+            self._later(fault.at_ms + fault.lasts_ms, self._is_back, out)
         if fault.kind == "slow":
             return
         noticed, lost = self._times(fault)
