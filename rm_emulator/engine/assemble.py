@@ -67,6 +67,9 @@ def no_faults(config: EngineConfig, workload: Workload) -> str:
         return "faults do not go with disorder: a late or repeated end would tell of a container that was lost"
     if (faults.nodes or faults.outages) and any(job.am for job in workload.jobs):
         return "faults of nodes do not go with application masters in containers of their own: no master starts again"
+    known = {node.id for node in config.nodes}
+    if unknown := next((each.node for each in faults.outages if each.node not in known), None):
+        return f"a fault of node '{unknown}', which is not there"
     if faults.tasks is not None and is_overbooked(config, workload):
         return "faults of tasks do not go with nodes that are overbooked, where run times depend on other tasks"
     return ""

@@ -13,11 +13,13 @@ from rm_emulator.scenario.cluster import engine_config, nodes, resources_of, who
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.faults import table_of_faults
 from rm_emulator.scenario.load import Loaded
+from rm_emulator.scenario.schema.faults import FaultsBlock
 from rm_emulator.workload.model import Workload
 from schedulers.core.errors import nearest
 from schedulers.core.resources import Resources
 
 _AT: Final = ("spec", "cluster", "faults")
+_SLOW: Final = "`kind: slow` goes with `times` above 1, and `times` with `kind: slow`"
 
 
 def block_issues(loaded: Loaded) -> Iterator[Issue]:
@@ -30,7 +32,8 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
         yield loaded.issue(_AT, message)
     if cluster.disorder is not None:
         yield loaded.issue(_AT, "does not go with `disorder`: a late end would tell of a lost container; take one out")
-    yield from _schedule_issues(loaded)
+    yield from _rate_issues(loaded, cluster.faults)
+    yield from _schedule_issues(loaded, cluster.faults)
     if cluster.faults.trace is not None:
         machines = nodes(cluster.nodes, resources_of(loaded.scenario))
         try:
@@ -39,15 +42,35 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
             yield from error.issues
 
 
-def _schedule_issues(loaded: Loaded) -> Iterator[Issue]:
+def _rate_issues(loaded: Loaded, faults: FaultsBlock) -> Iterator[Issue]:
+    """Rates that contradict each other, or break nothing."""
+    tasks = faults.tasks
+    if not (faults.preset or faults.schedule or faults.trace or faults.nodes or tasks):
+        yield loaded.issue(_AT, "nothing breaks (expected one of preset, schedule, trace, nodes, tasks)")
+    if faults.preset is not None and faults.nodes is not None:
+        yield loaded.issue((*_AT, "nodes"), "a second set of rates beside `preset`; take one of the two out")
+    if tasks is not None and tasks.per_hour and tasks.probability:
+        yield loaded.issue((*_AT, "tasks", "probability"), "a second rate beside `per_hour`; take one of the two out")
+    if tasks is not None and not (tasks.per_hour or tasks.probability or tasks.stragglers):
+        yield loaded.issue((*_AT, "tasks"), "no task has a fault (expected per_hour, probability or stragglers)")
+    if faults.nodes is not None and (faults.nodes.kind == "slow") != (faults.nodes.times != 1):
+        yield loaded.issue((*_AT, "nodes"), _SLOW)
+
+
+def _schedule_issues(loaded: Loaded, faults: FaultsBlock) -> Iterator[Issue]:
     spec = loaded.scenario.spec
     machines = nodes(spec.cluster.nodes, resources_of(loaded.scenario))
     known = {
         "node": list(dict.fromkeys(node.id for node in machines)),
         "rack": list(dict.fromkeys(node.rack for node in machines if node.rack)),
     }
-    for index, entry in enumerate(spec.cluster.faults.schedule if spec.cluster.faults is not None else ()):
+    for index, entry in enumerate(faults.schedule):
         at = (*_AT, "schedule", index)
+        if (entry.node is None) == (entry.rack is None):
+            yield loaded.issue(at, "a fault names either a `node` or a `rack`")
+            continue
+        if (entry.kind == "slow") != (entry.times != 1):
+            yield loaded.issue(at, _SLOW)
         key, name = ("node", entry.node) if entry.rack is None else ("rack", entry.rack)
         if name not in known[key]:
             shown = ", ".join(known[key][:5]) + (", ..." if len(known[key]) > 5 else "")

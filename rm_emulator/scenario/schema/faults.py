@@ -23,14 +23,6 @@ class FaultEntry(_EntryKeys):  # type: ignore[misc]
     rack: str | None = None
     """In place of a node: the rack whose nodes all have the fault, e.g. `rack1`."""
 
-    @model_validator(mode="after")
-    def _of_somebody(self) -> FaultEntry:
-        if (self.node is None) == (self.rack is None):
-            raise mistake("a fault names one of `node` and `rack`")
-        if (self.kind == "slow") != (self.times != 1):
-            raise mistake("`times` above 1 goes with `kind: slow`, and `kind: slow` with `times`")
-        return self
-
 
 class NodeRates(_RatesKeys):  # type: ignore[misc]
     """Faults of nodes at random, drawn by node and number: exponential times between a repair and the next fault."""
@@ -42,8 +34,6 @@ class NodeRates(_RatesKeys):  # type: ignore[misc]
     def _lasts(self) -> NodeRates:
         if not isinstance(self.repair, Distribution) and self.repair < 1:
             raise mistake("`repair` is 0: expected a duration above zero")
-        if (self.kind == "slow") != (self.times != 1):
-            raise mistake("`times` above 1 goes with `kind: slow`, and `kind: slow` with `times`")
         return self
 
 
@@ -60,16 +50,3 @@ class FaultsBlock(_FaultsKeys):  # type: ignore[misc]
     """
     nodes: NodeRates | None = None
     """Faults of nodes at random, e.g. `{per_1000_node_days: 4, repair: 2h}`."""
-
-    @model_validator(mode="after")
-    def _breaks(self) -> FaultsBlock:
-        if self.preset is not None and self.nodes is not None:
-            raise mistake("`preset` and `nodes` are two sets of rates; take one of the two out")
-        tasks = self.tasks
-        if tasks is not None and tasks.per_hour and tasks.probability:
-            raise mistake("tasks fail by `per_hour` or by `probability`; take one of the two out")
-        if tasks is not None and not (tasks.per_hour or tasks.probability or tasks.stragglers):
-            raise mistake("`tasks` without any fault (expected per_hour, probability or stragglers)")
-        if not (self.preset or self.schedule or self.trace or self.nodes or self.tasks):
-            raise mistake("nothing breaks (expected one of preset, schedule, trace, nodes, tasks)")
-        return self
