@@ -260,7 +260,8 @@ class Tasks:
         self._tallies[attempt.stage].lost += 1
         if attempt.started is not None:
             self._tallies[attempt.stage].started -= 1
-        self._diary.note("lost", at, f"{self.called(attempt)} {why}; it waits again")
+        again = "" if self._state.cancelled else "; it waits again"
+        self._diary.note("lost", at, f"{self.called(attempt)} {why}{again}")
 
     def called(self, attempt: TaskAttempt) -> str:
         """Name of an attempt in the story."""
