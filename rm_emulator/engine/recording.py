@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from rm_emulator.engine.config import NodeFault
 from schedulers.core.model import Job
 from schedulers.core.old_names import old_classes
 from schedulers.core.policy import Planned
@@ -130,6 +131,9 @@ class Recording:
 
     def scheduling_attempt(self, row: SchedulingAttempt) -> None:
         """A scheduler with think times has ended an attempt at a job."""
+
+    def fault(self, fault: NodeFault) -> None:
+        """A fault of a node begins, whether or not anybody notices."""
 
     def finish(self, end_ms: int) -> None:
         """The run is over."""

@@ -20,6 +20,8 @@ The files of `Recorder.write` (times in ms on the simulated clock):
     simulated clock; `tasks` counts the stage's tasks, and `task_ms` is the planned time of each.
 `tries.parquet`
     only where schedulers need time to think: a row for each thought about a job, the fields of `SchedulingAttempt`.
+`faults.parquet`
+    only where a node had a fault: `node, kind, begin_ms, end_ms`, the end null for a fault for good.
 `trace.json`, `trace.json.gz` when large
     the Chrome trace format, for https://ui.perfetto.dev.
 
@@ -43,6 +45,7 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from rm_emulator.engine.config import NodeFault
 from rm_emulator.engine.recording import (
     FAULT_COLUMNS,
     OPTIONAL_COLUMNS,
@@ -104,6 +107,12 @@ NODE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "start_ms": pl.Int64(),
     "end_ms": pl.Int64(),
     "held": pl.Float64(),
+}
+FAULT_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "node": pl.String(),
+    "kind": pl.String(),
+    "begin_ms": pl.Int64(),
+    "end_ms": pl.Int64(),
 }
 PLAN_SCHEMA: Final[dict[str, pl.DataType]] = {
     "job": pl.String(),
@@ -171,6 +180,7 @@ class Recorder(Recording):
         self._planned = 0
         self._tries = _Spool(TRY_SCHEMA, folder, "tries")
         self._tried = False
+        self._faults: list[tuple[str, str, int, int | None]] = []
         self._cells: list[Any] = []
         self._width = len(columns)
         self._full = CHUNK * self._width
@@ -215,6 +225,11 @@ class Recorder(Recording):
         self._tried = True
         self._tries.append(msgspec.structs.astuple(row))
 
+    def fault(self, fault: NodeFault) -> None:
+        """A fault of a node begins."""
+        end = None if fault.lasts_ms is None else fault.at_ms + fault.lasts_ms
+        self._faults.append((fault.node, fault.kind, fault.at_ms, end))
+
     def finish(self, end_ms: int) -> None:
         """The run is over at this time (ms); no further calls but `write` and `close`."""
         self._drain_tasks()
@@ -245,6 +260,9 @@ class Recorder(Recording):
         if self._tried:
             with replacing(directory / "tries.parquet") as path:
                 self._tries.frame().collect().write_parquet(path)
+        if self._faults:
+            with replacing(directory / "faults.parquet") as path:
+                pl.DataFrame(self._faults, FAULT_SCHEMA, orient="row").write_parquet(path)
         ids = [node.id for node in self.nodes]
         chosen, note = perfetto.choose_nodes(ids, self._tasks_of_node.tolist())
         rows, whole = pl.scan_parquet(directory / "tasks.parquet", glob=False), self._cluster_rows()

@@ -6,10 +6,11 @@ import msgspec
 import numpy as np
 
 from rm_emulator.engine.config import Faults, NodeFault, NodeFaultRates, TaskFaults, Worse
-from rm_emulator.testing import Case, Ran, Subject, case_for, run_case
+from rm_emulator.testing import Case, Ran, Subject, case_for, run_case, scheduler_config
 from rm_emulator.workload.model import Drawn, Fixed
 from schedulers.core import keyed
 from schedulers.core.checks import validate
+from schedulers.core.scheduler import Scheduler
 
 KINDS = ("death", "silent", "unhealthy", "drain", "slow")
 replace = msgspec.structs.replace
@@ -75,6 +76,18 @@ def check_faulty(subject: Subject, made: Case) -> Ran:
     except AssertionError as error:
         raise AssertionError(f"{made.name}: {error}") from error
     return ran
+
+
+def check_restored(subject: Subject, made: Case, ran: Ran) -> None:
+    """A scheduler restored from a snapshot halfway decides as the original scheduler."""
+    facts = [event for event, _ in ran.audit.history]
+    half, original = len(facts) // 2, Scheduler(scheduler_config(subject, made.config, made.seed))
+    for event in facts[:half]:
+        original.handle(event)
+    restored = Scheduler.restore(original.snapshot())
+    for number, event in enumerate(facts[half:], half):
+        same = original.handle(event) == restored.handle(event)
+        assert same, f"{made.name}: after a snapshot before fact {half}, at fact {number} ({event})"
 
 
 def _ends_once(ran: Ran, made: Case, most: int) -> None:

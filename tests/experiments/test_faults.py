@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 
 from rm_emulator.experiments import grid
+from rm_emulator.results.chart import Cells
+from rm_emulator.results.charts.gantt import gantt
 from rm_emulator.scenario.load import load
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -67,6 +69,16 @@ def test_the_figures_of_faults_are_in_the_summary(whole: Path) -> None:
     assert all(run["faults"]["goodput"] < 1 for run in runs)
     failed = sum(run["faults"]["failed_jobs"] for run in runs)
     assert failed == sum(run["unfinished_jobs"] for run in runs) > 0
+
+
+def test_faults_of_nodes_are_shown_on_the_gantt_of_nodes(whole: Path) -> None:
+    faults = pl.read_parquet(whole / "runs" / "fifo" / "1" / "faults.parquet")
+    hour = {"kind": "death", "begin_ms": 120_000, "end_ms": 120_000 + 3_600_000}
+    assert [{"node": node, **hour} for node in ("n1", "n2", "n3")] == faults.head(3).to_dicts()
+    chart = gantt(Cells.of(whole))
+    assert chart is not None
+    figure = dict(chart.variants)["fifo"]
+    assert any("fault: death" in trace["text"] for trace in figure["data"])
 
 
 def test_two_policies_meet_the_same_failures_of_the_same_attempts(whole: Path) -> None:

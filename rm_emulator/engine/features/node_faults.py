@@ -97,6 +97,7 @@ class NodeFaults(Feature):
         if node in self._out:
             return
         out = self._out[node] = _Out(fault)
+        engine.record.fault(fault)
         if fault.lasts_ms is not None:
             self._later(fault.at_ms + fault.lasts_ms, self._is_back, out)
         if fault.kind == "slow":
