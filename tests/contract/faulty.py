@@ -7,9 +7,10 @@ import numpy as np
 
 from rm_emulator.engine.config import Faults, NodeFault, NodeFaultRates, TaskFaults, Worse
 from rm_emulator.testing import Case, Ran, Subject, case_for, run_case, scheduler_config
-from rm_emulator.workload.model import Drawn, Fixed
+from rm_emulator.workload.model import Drawn, Fixed, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.checks import validate
+from schedulers.core.model import Stage
 from schedulers.core.scheduler import Scheduler
 
 KINDS = ("death", "silent", "unhealthy", "drain", "slow")
@@ -29,7 +30,30 @@ def faulty_case(subject: Subject, seed: int) -> Case:
         evicted_after_ms=int(rng.choice([0, span // 20])),
         drain_limit_ms=int(rng.choice([0, span // 10, 10 * span])),
     )
-    return replace(made, name=f"faulty_case({subject}, {seed})", config=replace(made.config, faults=faults))
+    jobs = tuple(_with_gangs(rng, entry, made) for entry in made.workload.jobs)
+    return replace(
+        made,
+        name=f"faulty_case({subject}, {seed})",
+        config=replace(made.config, faults=faults),
+        workload=replace(made.workload, jobs=jobs),
+    )
+
+
+def _with_gangs(rng: np.random.Generator, entry: WorkloadJob, made: Case) -> WorkloadJob:
+    """Some stages that the whole cluster takes at once are gangs, where nothing limits what is offered."""
+    config, limit = made.config, made.config.containers_per_heartbeat
+    if config.profile not in ("events", "kubernetes") or config.executors or config.queues or limit is not None:
+        return entry
+
+    def fits(stage: Stage) -> bool:
+        each = (
+            min(have // want for have, want in zip(node.capacity, stage.demand, strict=True) if want)
+            for node in config.nodes
+        )
+        return stage.tasks <= sum(each)
+
+    stages = tuple(replace(stage, gang=rng.random() < 0.4 and fits(stage)) for stage in entry.job.stages)
+    return replace(entry, job=replace(entry.job, stages=stages))
 
 
 def _outage(rng: np.random.Generator, made: Case, span: int) -> NodeFault:
