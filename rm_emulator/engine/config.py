@@ -98,8 +98,8 @@ class TaskFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     attempts: Count = 4
     """Failures of a task with which its job fails; attempts lost with a node, or preempted, do not count, e.g. `2`."""
     backoff_ms: Duration = 0
-    """Time for which a stage asks for nothing after a failure; twice as long for each further failure of the task,
-    e.g. `10s`.
+    """Time for which a stage asks for nothing after a failure; twice as long for each further failure of the task, and
+    6 minutes at most, e.g. `10s`.
     """
     stragglers: Worse | None = None
     """Attempts that take longer than others, e.g. `{share: 0.05, times: 3}`."""

@@ -24,7 +24,7 @@ def node_faults(faults: Faults, nodes: Sequence[Node], seed: int) -> Iterator[No
         return fault.at_ms, place[fault.node]
 
     streams = [iter(sorted(faults.outages, key=order))]
-    if (rates := faults.nodes) is not None and rates.per_1000_node_days:
+    if (rates := faults.nodes) is not None:
         means = mean_times(rates, [node.id for node in nodes], seed)
         streams += [_drawn(rates, node, mean, seed) for node, mean in means.items()]
     return merge(*streams, key=order)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice, pairwise, takewhile
 from typing import Any
 
+import msgspec
 import pytest
 
 from rm_emulator.engine.assemble import timing
@@ -204,6 +205,22 @@ def test_a_stage_that_backs_off_asks_for_nothing_twice_as_long_each_time() -> No
     tasks = Ran(batch("a", ms=10_000), tasks=rules, profile="events").kept.tasks
     waits = [later.granted_ms - before.ended_ms for before, later in pairwise(tasks)]
     assert waits == [60_000, 120_000]
+
+
+def test_a_back_off_is_at_most_six_minutes() -> None:
+    tasks = Ran(
+        batch("a", ms=10_000), tasks=TaskFaults(probability=1.0, attempts=6, backoff_ms=60_000), profile="events"
+    )
+    waits = [later.granted_ms - before.ended_ms for before, later in pairwise(tasks.kept.tasks)]
+    assert waits == [60_000, 120_000, 240_000, 360_000, 360_000]
+
+
+@pytest.mark.parametrize("profile", ["yarn", "sls"])
+def test_a_failed_job_takes_its_application_master_along(profile: str) -> None:
+    with_master = msgspec.structs.replace(batch("a", 2, ms=10_000), am=(1000, 1024))
+    ran = Ran(with_master, batch("b", ms=1000), nodes=3, tasks=TaskFaults(probability=1.0, attempts=2), profile=profile)
+    assert [row.finish_ms for row in ran.kept.jobs] == [None, None]
+    assert [task.code for task in ran.kept.tasks if task.job == "a" and task.stage == 1] == [-107]
 
 
 def test_two_runs_of_other_order_meet_the_same_failures() -> None:

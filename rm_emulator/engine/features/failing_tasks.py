@@ -19,6 +19,8 @@ from schedulers.core.events import JobCancelled, JobChanged, StageWithdrawn
 #: Exit code of an attempt that failed by itself.
 FAILED: Final = 1
 _MS_PER_HOUR: Final = 3_600_000
+#: As of Kubernetes' controller of Jobs.
+_LONGEST_BACKOFF_MS: Final = 360_000
 
 
 class FailingTasks(Feature):
@@ -97,7 +99,8 @@ class FailingTasks(Feature):
         if self._failures[which] >= rules.attempts:
             self._fail_job(job, container)
         elif rules.backoff_ms:
-            self._back_off(job, container.stage, rules.backoff_ms << (self._failures[which] - 1))
+            wait = rules.backoff_ms << min(self._failures[which] - 1, 20)
+            self._back_off(job, container.stage, min(wait, max(rules.backoff_ms, _LONGEST_BACKOFF_MS)))
         return False
 
     def _fail_job(self, job: Master, last: Container) -> None:

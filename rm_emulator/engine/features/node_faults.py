@@ -55,9 +55,8 @@ class NodeFaults(Feature):
         self._faults, self._nodes = engine.config.faults, engine.config.nodes
         self._place = {node.id: index for index, node in enumerate(self._nodes)}
         self._out: dict[int, _Out] = {}
-        self._to_come = self._in_vain = (
-            0  # entries of the calendar that tell something; faults of an idle run, in a row
-        )
+        self._to_come = 0  # entries of the calendar that tell something
+        self._in_vain = 0  # faults while nothing runs, in a row
         # Replaced rather than hooked into: a run without faults has no test for each start and end.
         self._over, self._started, self._preempt = engine.over, engine.started, engine.actions[Preempt]
         engine.over, engine.started = self._ends, self._starts  # type: ignore[method-assign]
@@ -210,5 +209,6 @@ class NodeFaults(Feature):
     def run_time(self, container: Container, runtime: int) -> int:
         """Run time on a slow node, ms."""
         out = self._out.get(container.index)
-        slow = out is not None and out.fault.kind == "slow"
-        return max(1, round(runtime * out.fault.times)) if out is not None and slow else runtime
+        if out is None or out.fault.kind != "slow":
+            return runtime
+        return max(1, round(runtime * out.fault.times))
