@@ -15,6 +15,7 @@ from schedulers.core.events import (
     NodeAdded,
     NodeChanged,
     NodeLost,
+    NodeRemoved,
     TaskEnded,
 )
 from schedulers.core.explain import Explanation
@@ -52,6 +53,10 @@ class DeciderAudit:
         self.state: ClusterState = decider.state
         self.history: list[tuple[Event, list[Decision]]] = []
         self._free: dict[str, list[int]] = {}
+        self._used: dict[tuple[str, str | None], list[int]] = {}
+        self._has_shrunk = False
+        self._drained: set[str] = set()
+        self._cancelled: set[str] = set()
         self._jobs: dict[str, Job] = {}
         self._held: dict[int, _Held] = {}
         self._done: dict[tuple[str, int], set[int]] = {}
@@ -71,12 +76,25 @@ class DeciderAudit:
             self._book(decision)
         for job in self.state.waiting.values():
             assert job.hold is not None, f"after {event}: job {job.id} waits and nobody has said why"
-        for account in self.state.tree.accounts():
-            assert account.within, f"after {event}: {account} holds more than it may"
+        self._check_accounts(event)
         return decisions
 
+    def _check_accounts(self, event: Event) -> None:
+        """No account holds more than it may; after the loss of a node, none takes more beyond its share."""
+        for account in self.state.tree.accounts():
+            which, used, jobs = (account.queue, account.user), list(account.used), account.most_jobs
+            fits = account.within
+            if not fits and self._has_shrunk and account.most is not None and (jobs is None or account.jobs <= jobs):
+                before = self._used.get(which, [0] * len(used))
+                fits = all(now <= max(most, then) for now, most, then in zip(used, account.most, before, strict=True))
+            assert fits, f"after {event}: {account} holds more than it may"
+            self._used[which] = used
+
     def drained(self) -> None:
-        """Raise AssertionError unless everything was given back and every task of every job has succeeded once."""
+        """Raise AssertionError unless everything was given back and every task of every job has succeeded once.
+
+        Of cancelled jobs, tasks may be left.
+        """
         state = self.state
         assert not state.jobs, f"jobs left: {list(state.jobs)}"
         assert not state.waiting, f"jobs wait that are over: {list(state.waiting)}"
@@ -84,7 +102,7 @@ class DeciderAudit:
         assert not self._held, f"containers that never ended: {self._held}"
         assert not any(state.used), f"resources still held: {state.used}"
         assert self.placed == self.ended, f"{self.placed} tasks were started and {self.ended} ended"
-        for job in self._jobs.values():
+        for job in (job for job in self._jobs.values() if job.id not in self._cancelled):
             for index, stage in enumerate(job.stages):
                 done = len(self._done.get((job.id, index), ()))
                 assert done == stage.tasks, f"{job.id}/{stage.name}: {done} of {stage.tasks} tasks succeeded"
@@ -92,6 +110,14 @@ class DeciderAudit:
     def _hear(self, event: Event) -> None:
         if isinstance(event, NodeAdded):
             self._free.setdefault(event.node.id, list(event.node.room))
+            self._drained.discard(event.node.id)
+        elif isinstance(event, NodeRemoved):
+            self._drained.add(event.node)
+            self._has_shrunk = True
+        elif isinstance(event, NodeLost):
+            self._lose(event.node)
+        elif isinstance(event, JobCancelled):
+            self._cancelled.add(event.job)
         elif isinstance(event, JobSubmitted):
             self._jobs.setdefault(event.job.id, event.job)
         elif isinstance(event, TaskEnded):
@@ -105,8 +131,16 @@ class DeciderAudit:
             if not held.idle:
                 self._end(held, event.code)
         else:
-            wild = NodeLost | NodeChanged | JobCancelled | ContainerExpired
+            wild = NodeChanged | ContainerExpired
             assert not isinstance(event, wild), f"an audit keeps no books about {type(event).__name__}"
+
+    def _lose(self, node: str) -> None:
+        for number in [number for number, held in self._held.items() if held.node == node]:
+            held = self._held[number]
+            self._give_back(number)
+            self.ended += not held.idle
+        self._free.pop(node, None)
+        self._has_shrunk = True
 
     def _end(self, held: _Held, code: int) -> None:
         if code == 0:
@@ -151,6 +185,8 @@ class DeciderAudit:
     def _take(self, decision: Commit | Place | Copy | Run | Move, node: str, demand: Vector) -> str:
         """Take a new container's resources from its node; without a node, take an idle executor. Returns the node."""
         if node:
+            assert node in self._free, f"{decision} names a node that is lost"
+            assert node not in self._drained, f"{decision} names a node that is drained"
             free = self._free[node]
             for r, amount in enumerate(demand):
                 free[r] -= amount
@@ -163,6 +199,7 @@ class DeciderAudit:
 
     def _start(self, decision: Place | Run | Move) -> None:
         job = self._jobs[decision.job]
+        assert job.id not in self._cancelled, f"{decision} starts a task of a cancelled job"
         stage = job.stages[decision.stage]
         key = (decision.job, decision.stage)
         for edge in stage.edges:

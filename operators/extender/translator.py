@@ -164,6 +164,8 @@ class ChangeTranslator:
             # At takeover every pod is heard after all nodes, in a fixed order.
             if not self.taking_over:
                 self._hear_pods_of(node.id)
+        elif known.draining:
+            self.tell(NodeAdded(self.now(), node))  # back before its last task has ended
         elif known.spec != node:
             self.tell(NodeChanged(self.now(), node))
 

@@ -46,6 +46,8 @@ def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
         raise ValueError(NO_SERVICES)
     if (clash := tie_clash(config.executors, config.architecture, workload)) is not None:
         raise ValueError(clash[1])
+    if config.faults is not None and (reason := no_faults(config, workload)):
+        raise ValueError(reason)
     # Refused here rather than at the first task, perhaps hours into a run.
     names = {node.id for node in config.nodes}
     for job in workload.jobs:
@@ -71,6 +73,24 @@ def tie_clash(executors: object, architecture: object, workload: Workload) -> tu
     if kinds and architecture is not None:
         return "architecture", NO_TIES
     return ("executors", NO_SHARES) if "share" in kinds and executors is not None else None
+
+
+def no_faults(config: EngineConfig, workload: Workload) -> str:
+    """The message for faults that have no meaning yet on this cluster; '' where they have."""
+    faults = config.faults
+    assert faults is not None
+    if config.architecture is not None:
+        return f"faults go with a single prompt scheduler, not with architecture '{kind(config.architecture)}'"
+    if config.disorder is not None:
+        return "faults do not go with disorder: a late or repeated end would tell of a container that was lost"
+    if (faults.nodes or faults.outages) and any(job.am for job in workload.jobs):
+        return "faults of nodes do not go with application masters in containers of their own: no master starts again"
+    known = {node.id for node in config.nodes}
+    if unknown := next((each.node for each in faults.outages if each.node not in known), None):
+        return f"a fault of node '{unknown}', which is not there"
+    if faults.tasks is not None and is_overbooked(config, workload):
+        return "faults of tasks do not go with nodes that are overbooked, where run times depend on other tasks"
+    return ""
 
 
 def _no_present(config: EngineConfig, job: WorkloadJob, nodes: set[str]) -> str:

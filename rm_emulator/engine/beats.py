@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rm_emulator.engine.calendar import END
-from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.config import EngineConfig, Faults
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import OneScheduler
 from rm_emulator.engine.features.disorder import DisorderFeature
@@ -144,6 +144,28 @@ class Beats(Profile):
             # Only nodes with room for a waiting task, since a beat of any other would be skipped.
             could_place = self.control.could_place
             self.ring.add_all([index for index, name in enumerate(self._ids) if could_place(name)])
+
+    @classmethod
+    def notices(cls, faults: Faults, at: int) -> tuple[int, int]:
+        """At the first check, three in each expiry interval, beyond 600 s without a beat.
+
+        Source: hadoop-yarn 3.3, AbstractLivelinessMonitor, whose checks are taken to begin with the run.
+        """
+        expiry = 600_000 if faults.noticed_after_ms is None else faults.noticed_after_ms
+        check = max(1, expiry // 3)
+        return (at + expiry) // check * check + check, faults.evicted_after_ms or 0
+
+    def silenced(self, node: int) -> None:
+        """Let the node beat no more, after a last report."""
+        ended, self._ended[node] = self._ended[node], []
+        self._unreported -= len(ended)
+        for container in ended:
+            self.report(container)
+        self.ring.mute(node)
+
+    def heard_again(self, node: int) -> None:
+        """Let the node beat again, from its next turn on."""
+        self.ring.unmute(node)
 
     def report_later(self, container: Container) -> None:
         """Leave the report of an end to the next beat of the node."""

@@ -99,6 +99,8 @@ def obstacle(engine: Simulation) -> str:
         return "tasks of a node slow each other down (overbooking)"
     if engine.feature(DisorderFeature) is not None:
         return "facts come in disorder"
+    if engine.config.faults is not None:
+        return "nodes or tasks have faults"
     if any(isinstance(times, PerNode) for source in engine.workload.jobs for times in source.runtimes):
         return "run times are given by node"
     return ""

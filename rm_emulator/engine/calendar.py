@@ -16,6 +16,8 @@ from typing import Any, Final, cast
 import numpy as np
 import simpy
 
+#: `Calendar.at`, or a stand-in.
+Enter = Callable[[int, int, int, Callable[[Any], object], Any], None]
 FIRST, ARRIVE, ASK, START, END, BEAT, TICK = range(7)
 _SHIFT: Final = 44
 _FACTS: Final = START << _SHIFT

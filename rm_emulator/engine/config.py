@@ -43,6 +43,88 @@ class Executors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
 
+#: A node is dead, unheard though its tasks go on, found broken by itself, taken out of use, or slow.
+FaultKind = Literal["death", "silent", "unhealthy", "drain", "slow"]
+#: Factor of a run time or a rate.
+Times = Annotated[float, written(ge=1, le=1000)]
+
+
+class NodeFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A fault of a node."""
+
+    at_ms: Duration
+    """When, e.g. `10m`."""
+    node: str
+    kind: FaultKind = "death"
+    """death: tasks end without a word; silent: tasks go on, unheard; unhealthy: known at once; drain: no further tasks,
+    and after `drain_limit` none at all; slow: tasks that start there take longer, and nobody is told, e.g. `silent`.
+    """
+    lasts_ms: Annotated[int, written("interval", key="for")] | None = None
+    """Time until the node is back; for good when left out, e.g. `2h`."""
+    times: Times = 1.0
+    """Of kind slow: factor of the run times of tasks that start on the node meanwhile, e.g. `3`."""
+
+
+class Worse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Some that are worse than the others."""
+
+    share: Probability
+    """Part of all, e.g. `0.03`."""
+    times: Times
+    """Factor of the others' rate or run time, e.g. `10`."""
+
+
+class NodeFaultRates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Faults of nodes at random, drawn by node and number: exponential times between a repair and the next fault."""
+
+    per_1000_node_days: Annotated[float, written(gt=0, le=1e8)]
+    """Mean over all nodes, lemons included, e.g. `4`."""
+    repair: Fixed | Drawn
+    kind: FaultKind = "death"
+    """Kind of each fault, as in `schedule`, e.g. `unhealthy`."""
+    times: Times = 1.0
+    """Of kind slow: factor of run times, e.g. `3`."""
+    lemons: Worse | None = None
+    """Nodes that fail more often than the others; the mean stays, e.g. `{share: 0.03, times: 10}`."""
+
+
+class TaskFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Faults of attempts at random, drawn by job, stage, task and attempt; tasks of services have none."""
+
+    per_hour: Annotated[float, written(ge=0, le=1e8)] = 0.0
+    """Failures per hour of running, e.g. `0.01`."""
+    probability: Probability = 0.0
+    """Part of the attempts that fail, each somewhere in its run time, e.g. `0.05`."""
+    attempts: Count = 4
+    """Failures of a task with which its job fails; attempts lost with a node, or preempted, do not count, e.g. `2`."""
+    backoff_ms: Duration = 0
+    """Time for which a stage asks for nothing after a failure; twice as long for each further failure of the task, and
+    6 minutes at most, e.g. `10s`.
+    """
+    stragglers: Worse | None = None
+    """Attempts that take longer than others, e.g. `{share: 0.05, times: 3}`."""
+
+
+class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What breaks, and when somebody notices."""
+
+    outages: tuple[NodeFault, ...] = ()
+    """Faults at given times."""
+    nodes: NodeFaultRates | None = None
+    tasks: TaskFaults | None = None
+    """Attempts that fail or are slow, e.g. `{per_hour: 0.01}`."""
+    noticed_after_ms: Duration | None = None
+    """Silence of a node until the loss is noticed. The profile's when left out: yarn and sls at the first check after
+    600 s, checks coming in thirds of this time; kubernetes 40 s; events at once, e.g. `60s`.
+    """
+    evicted_after_ms: Duration | None = None
+    """From then on, or from being unhealthy, until the node's containers are lost. The profile's when left out:
+    kubernetes 300 s, all others at once, e.g. `30s`.
+    """
+    drain_limit_ms: Duration = 3_600_000
+    """Time after which containers of a drained node are ended, e.g. `10m`."""
+
+
 class JobSelector(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Jobs of any of these queues, users or kinds; all jobs where nothing is named."""
 
@@ -219,6 +301,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Keep containers between tasks; None: a container for each task."""
     disorder: Disorder | None = None
     """Disorder of facts and decisions; None: there is none."""
+    faults: Faults | None = None
+    """What breaks; None: nothing does."""
     links: Links | None = None
     """Speed of data from node to node; None: data takes no time."""
     architecture: Architecture | None = None

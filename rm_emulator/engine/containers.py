@@ -62,6 +62,8 @@ class Master:
     """First instant of the job's first task, ms."""
     failed_attempts: int = 0
     """Attempts that ended with a code other than 0."""
+    failed_ms: int | None = None
+    """Time at which the job failed, ms."""
     work_ms: int = 0
     """True run time of all attempts so far but copies, at node speed 1, ms."""
     counted_tasks: set[tuple[int, int]] = field(default_factory=set)
@@ -188,6 +190,7 @@ def job_row(job: Master, finish: int | None) -> JobRow:
         all_started_ms=job.all_started_ms,
         start_within_ms=None if spec.service is None else spec.service.start_within_ms,
         deadline_ms=spec.deadline,
+        failed_ms=job.failed_ms,
     )
 
 

@@ -91,6 +91,13 @@ class Control(ABC):
         """The state of a live job."""
         return self._state_of(name).jobs[name]
 
+    def has_node(self, name: str) -> bool:
+        """Whether a scheduler knows the node."""
+        return any(name in state.nodes for state in self._states)
+
+    def node_is_back(self, name: str, place: int) -> None:
+        """Note that a node of the cluster, by its place there, was added anew."""
+
     def arrival(self, job: JobState, stage: int, node: str) -> int:
         """Time at which the input of a task of the stage is on the node, ms; the parents have ended."""
         state = self._state_of(job.id)
@@ -118,6 +125,7 @@ class OneScheduler(Control):
         self._rehearses = ability(policy, Rehearses)
         self.woken_sizes = state.journal.sizes.cursor()
         """Sizes that woke; `woken_nodes` reads on from here, and need not be called when everything was read."""
+        self._places: dict[int, int] = {}  # of nodes that came back, by the core's number for each
         self.waiting_sizes = state.sizes.active
         """Sizes with tasks to be placed."""
         # Only policies that rehearse pay for the loop over scripts; all others are called directly.
@@ -170,9 +178,14 @@ class OneScheduler(Control):
         return bool(self._state.waiting) and Offer(self._state, None).has_room()
 
     def woken_nodes(self) -> set[int]:
-        """Indexes of nodes with room for sizes that began to wait, or may start again, since the last call."""
+        """Places of nodes with room for sizes that began to wait, or may start again, since the last call."""
         fitting = self._state.sizes.fitting
-        return {index for size in self.woken_sizes.read() for index in fitting(size).indexes}
+        found = {index for size in self.woken_sizes.read() for index in fitting(size).indexes}
+        return {self._places.get(index, index) for index in found} if self._places else found
+
+    def node_is_back(self, name: str, place: int) -> None:
+        """See Control.node_is_back: the core has numbered the node anew."""
+        self._places[self._state.nodes[name].index] = place
 
     @property
     def urged_nodes(self) -> Collection[str]:

@@ -13,6 +13,10 @@ from schedulers.core.events import ContainerEnded
 
 #: Exit code of a preempted container (YARN).
 PREEMPTED: Final = -102
+#: Exit code of a container that ended with its job (YARN: KILLED_AFTER_APP_COMPLETION).
+KILLED: Final = -107
+#: Rule of the end of a container whose job has failed; no scheduler decides by this rule.
+JOB_FAILED: Final = "job failed"
 
 
 class Preemptions:
@@ -32,10 +36,10 @@ class Preemptions:
         # A superfluous copy did not fail.
         if decision.rule != COPY:
             container.master.failed_attempts += 1
-        engine.record_end(container, PREEMPTED)
+        engine.record_end(container, KILLED if decision.rule == JOB_FAILED else PREEMPTED)
         # Not told at once: the other decisions of the same list are not carried out yet.
         engine.later(engine.calendar.now + 1, END, number, self._tell, container)
 
     def _tell(self, container: Container) -> None:
-        self._engine.tell(ContainerEnded(self._engine.calendar.now, container.container, PREEMPTED))
+        self._engine.tell(ContainerEnded(self._engine.calendar.now, container.container, container.code))
         self._engine.profile.freed(container.index)

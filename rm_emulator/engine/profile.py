@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
-from rm_emulator.engine.calendar import Calendar
-from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.calendar import Calendar, Enter
+from rm_emulator.engine.config import EngineConfig, Faults
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control
 from rm_emulator.engine.recording import Recording
@@ -60,6 +60,8 @@ class Engine(Protocol):
     """The method that carries out a decision, by the decision's class."""
     launch: Callable[[Container], None]
     """Enters the start of a container granted now."""
+    enter_end: Enter
+    """Enters the end of a task on the calendar, as `Calendar.at`."""
     tell_completion: Callable[[Event], list[Decision]]
     """Tells a completion, late under disorder; returns the decisions made at once."""
     until: int | None
@@ -228,6 +230,20 @@ class Profile(ABC):
 
         Called after every calendar entry with facts; here a policy may ask for an offer at a later time.
         """
+
+    @classmethod
+    def notices(cls, faults: Faults, at: int) -> tuple[int, int]:
+        """When a node silent since `at` gets no further containers, and from then on until its containers are lost, ms.
+
+        By default at once.
+        """
+        return at + (faults.noticed_after_ms or 0), faults.evicted_after_ms or 0
+
+    def silenced(self, node: int) -> None:
+        """Act on a node that is not heard from now on; what its tasks have reported so far counts."""
+
+    def heard_again(self, node: int) -> None:
+        """Act on a node that is heard again."""
 
     def freed(self, node: int | None) -> None:
         """Make sure of an offer for room given back on this node (None: on any node), unheard by the node."""

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from rm_emulator.engine.config import NodeFault
 from schedulers.core.model import Job
 from schedulers.core.old_names import old_classes
 from schedulers.core.policy import Planned
@@ -58,6 +59,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Objective of a service for the start of all tasks, from submission."""
     deadline_ms: int | None = None
     """Time at which the job should have ended; None without a deadline."""
+    failed_ms: int | None = None
+    """Time at which the job failed, having no finish; None: it did not (column only where tasks fail)."""
 
 
 class SchedulingAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -108,6 +111,7 @@ class Attempt:
 #: Columns of tasks.parquet and of jobs.parquet for runs that can fill them.
 OPTIONAL_COLUMNS: Final = ("arrived_ms", "copy")
 SERVICE_COLUMNS: Final = ("service", "all_started_ms", "start_within_ms")
+FAULT_COLUMNS: Final = ("failed_ms",)
 
 
 class Recording:
@@ -127,6 +131,9 @@ class Recording:
 
     def scheduling_attempt(self, row: SchedulingAttempt) -> None:
         """A scheduler with think times has ended an attempt at a job."""
+
+    def fault(self, fault: NodeFault) -> None:
+        """A fault of a node begins, whether or not anybody notices."""
 
     def finish(self, end_ms: int) -> None:
         """The run is over."""

@@ -15,6 +15,8 @@ from rm_emulator.engine.calendar import BEAT, Calendar, priority
 
 #: Beats that pass together at most, for the sake of memory.
 _TOGETHER: Final = 4096
+#: Beside 0 and 1 for nodes outside and inside: a node that nobody puts on the ring.
+_MUTE: Final = 2
 
 
 class Ring:
@@ -49,7 +51,7 @@ class Ring:
         return len(self._members)
 
     def __contains__(self, node: int) -> bool:
-        return bool(self._inside[node])
+        return self._inside[node] == 1
 
     def take_phases(self, former: Ring) -> None:
         """Let the first nodes beat at the times of another ring's nodes."""
@@ -82,10 +84,21 @@ class Ring:
 
     def discard(self, node: int) -> None:
         """Let a node sleep."""
-        if self._inside[node]:
+        if self._inside[node] == 1:
             self._inside[node] = 0
             self._changed = True
             del self._members[bisect_left(self._members, (self._phase[node], node))]
+
+    def mute(self, node: int) -> None:
+        """Let a node sleep, and stay so until `unmute`."""
+        self.discard(node)
+        self._inside[node] = _MUTE
+
+    def unmute(self, node: int) -> None:
+        """Let a node beat, muted or not, from its next turn on."""
+        if self._inside[node] == _MUTE:
+            self._inside[node] = 0
+        self.add(node)
 
     def clear(self) -> None:
         """Let all nodes sleep."""

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from rm_emulator.engine import containers
 from rm_emulator.engine.arrivals import Arrivals, first_facts
 from rm_emulator.engine.assemble import settled, timing
-from rm_emulator.engine.calendar import END, START, Calendar
+from rm_emulator.engine.calendar import END, START, Calendar, Enter
 from rm_emulator.engine.clock import Clock
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
@@ -73,7 +73,7 @@ class Simulation:
         self._core_containers = self.control.containers
         self._progress = progress
         self.calendar = Calendar(shuffle(config.disorder, seed))
-        self.enter_end = self.calendar.at
+        self.enter_end: Enter = self.calendar.at
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self.jobs: dict[str, Master] = {}
         self.containers: dict[int, Container] = {}
@@ -116,7 +116,8 @@ class Simulation:
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
         passing = len(self.containers) > sum(count() for count in self._hooks.endless_containers)
-        return bool(passing or self._facts_to_come or self._clock.is_set or self.arrivals.are_left)
+        sure = self._facts_to_come or any(to_come() for to_come in self._hooks.facts_to_come)
+        return bool(passing or sure or self._clock.is_set or self.arrivals.are_left)
 
     def run(self, until: int | None = None) -> None:
         """Begin, and go on to the end. Raises Stalled when jobs can never finish."""
@@ -191,7 +192,7 @@ class Simulation:
         """Tell the end of a container."""
         number, job = container.container, container.master
         del self.containers[number]
-        ended = ContainerEnded(self.calendar.now, number, 0, container.runtime)
+        ended = ContainerEnded(self.calendar.now, number, container.code, container.runtime)
         # The master's own container is no task: nothing is counted or finished by its end.
         if container is job.container:
             self.tell(ended)
@@ -247,7 +248,7 @@ class Simulation:
 
     def started(self, container: Container) -> None:
         """Handle the first instant of a granted container, unless preempted or started already."""
-        if container.container not in self.containers or container.started_ms is not None:
+        if self.containers.get(container.container) is not container or container.started_ms is not None:
             return
         now = self.calendar.now
         self.facts += 1
@@ -322,11 +323,11 @@ class Simulation:
             self.profile.stage_ended(job, stage)
 
     def finish(self, job: Master) -> None:
-        """End a job: record the job and drop its state."""
+        """End a job, finished or failed: record the job and drop its state."""
         # A late or repeated fact (disorder) may end a job twice.
         if self.jobs.pop(job.name, None) is not None:
             self.end_ms = self.calendar.now
-            self.record.job(containers.job_row(job, self.end_ms))
+            self.record.job(containers.job_row(job, self.end_ms if job.failed_ms is None else None))
             self.tell_job_over()
 
     def tell_job_over(self) -> None:

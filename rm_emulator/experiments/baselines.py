@@ -66,7 +66,7 @@ def _compute_at(cell: Cell, place: CallPlace) -> None:
 def run_baseline(cell: Cell, directory: Path, progress: Progress) -> None:
     """Compute a baseline and write its jobs.parquet and cell.json into `directory`, cell.json last."""
     scenario, built = inputs_of(cell)
-    config = cluster_of(scenario, built)
+    config = msgspec.structs.replace(cluster_of(scenario, built), faults=None)
     begun = time.perf_counter()
     progress(Status(0, built.workload.tasks))
     if cell.baseline == "ideal":

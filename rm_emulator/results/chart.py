@@ -190,6 +190,11 @@ class Cells:
         """The use of the nodes in a label's seed, by default the first."""
         return read_table(self._place(label, seed), "nodes")
 
+    def faults(self, label: str) -> pl.DataFrame | None:
+        """Faults of nodes in a label's first seed: `node, kind, begin_ms, end_ms`; None without any."""
+        place = self._place(label)
+        return read_table(place, "faults") if (place / "faults.parquet").is_file() else None
+
     @functools.cached_property
     def courses(self) -> Mapping[str, fairness.QueueShares]:
         """By label the queues over time in the first seed; none for a run with a single queue."""

@@ -169,6 +169,19 @@ class DeadlineFigures(Struct, frozen=True, kw_only=True):
     late_s: Annotated[Spread, _figure("finish - deadline, of those that ended after it", "s", good=-1)] = Spread()
 
 
+class FaultFigures(Struct, frozen=True, kw_only=True):
+    """Work lost in attempts that did not succeed, where the cluster has faults (`results.faults`)."""
+
+    failed_jobs: Annotated[int, _figure("jobs that failed with a task; in no figure of times", good=-1)] = 0
+    lost_node_s: Annotated[
+        Maybe, _figure("held by attempts that did not succeed, in whole nodes x s", "s", good=-1)
+    ] = None
+    goodput: Annotated[Maybe, _figure("running of attempts that succeeded / all that was held", good=1)] = None
+    wait_again_s: Annotated[Spread, _figure("from the end of a lost attempt to the next grant", "s", good=-1)] = (
+        Spread()
+    )
+
+
 class Latency(Struct, frozen=True, kw_only=True):
     """Quantiles of the time a decision takes."""
 
@@ -235,6 +248,7 @@ class Run(Struct, frozen=True, kw_only=True):
     new_queue: NewQueue = NewQueue()
     locality: Locality | None = None
     deadlines: DeadlineFigures | UnsetType = UNSET
+    faults: FaultFigures | UnsetType = UNSET
     decisions: int | None = None
     decision_us: Annotated[Latency | None, _figure("of the scheduler's code", "us", machine=True)] = None
     wall_s: Annotated[Maybe, _figure("real time the run took", "s", machine=True)] = None

@@ -6,7 +6,7 @@ The files of `Recorder.write` (times in ms on the simulated clock):
 
 `jobs.parquet`
     a row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id);
-    fields of services only in runs with services.
+    fields of services only in runs with services, `failed_ms` only where tasks fail.
 `tasks.parquet`
     a row per attempt, the fields of `Attempt` and a column `demand_RESOURCE` per resource
     (milli-CPU, MiB, pieces), in order of recording. `arrived_ms` is left out
@@ -20,6 +20,8 @@ The files of `Recorder.write` (times in ms on the simulated clock):
     simulated clock; `tasks` counts the stage's tasks, and `task_ms` is the planned time of each.
 `tries.parquet`
     only where schedulers need time to think: a row for each thought about a job, the fields of `SchedulingAttempt`.
+`faults.parquet`
+    only where a node had a fault: `node, kind, begin_ms, end_ms`, the end null for a fault for good.
 `trace.json`, `trace.json.gz` when large
     the Chrome trace format, for https://ui.perfetto.dev.
 
@@ -43,7 +45,9 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from rm_emulator.engine.config import NodeFault
 from rm_emulator.engine.recording import (
+    FAULT_COLUMNS,
     OPTIONAL_COLUMNS,
     SERVICE_COLUMNS,
     Attempt,
@@ -90,7 +94,8 @@ _STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
     msgspec.inspect.BoolType: pl.Boolean(),
 }
 _JOB: Final = columns_of(JobRow)
-JOB_SCHEMA: Final = {name: kind for name, kind in _JOB.items() if name not in SERVICE_COLUMNS}
+_MORE_OF_JOBS: Final = (*SERVICE_COLUMNS, *FAULT_COLUMNS)
+JOB_SCHEMA: Final = {name: kind for name, kind in _JOB.items() if name not in _MORE_OF_JOBS}
 TRY_SCHEMA: Final = columns_of(SchedulingAttempt)
 _ATTEMPT: Final = columns_of(Attempt)
 TASK_SCHEMA: Final = {name: kind for name, kind in _ATTEMPT.items() if name not in OPTIONAL_COLUMNS}
@@ -102,6 +107,12 @@ NODE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "start_ms": pl.Int64(),
     "end_ms": pl.Int64(),
     "held": pl.Float64(),
+}
+FAULT_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "node": pl.String(),
+    "kind": pl.String(),
+    "begin_ms": pl.Int64(),
+    "end_ms": pl.Int64(),
 }
 PLAN_SCHEMA: Final[dict[str, pl.DataType]] = {
     "job": pl.String(),
@@ -144,7 +155,7 @@ class Recorder(Recording):
     nodes: every node with reported tasks, capacities in the order of `resources`.
     resources: names of the components of all vectors.
     scratch: where parts of large tables wait for the end; a temporary directory by default.
-    more: optional columns (`OPTIONAL_COLUMNS`, `SERVICE_COLUMNS`) of the tables.
+    more: optional columns (`OPTIONAL_COLUMNS`, `SERVICE_COLUMNS`, `FAULT_COLUMNS`) of the tables.
     """
 
     def __init__(
@@ -160,7 +171,7 @@ class Recorder(Recording):
         folder = Path(self._temporary.name)
         demands: dict[str, pl.DataType] = {f"demand_{name}": pl.Int64() for name in self.resources}
         columns = {**TASK_SCHEMA, **{name: _ATTEMPT[name] for name in more if name in OPTIONAL_COLUMNS}}
-        of_jobs = {**JOB_SCHEMA, **{name: _JOB[name] for name in more if name in SERVICE_COLUMNS}}
+        of_jobs = {**JOB_SCHEMA, **{name: _JOB[name] for name in more if name in _MORE_OF_JOBS}}
         self._job_cells = attrgetter(*of_jobs)
         self._cells_of = attrgetter(*columns)
         self._tasks = _Spool({**columns, **demands}, folder, "tasks")
@@ -169,6 +180,7 @@ class Recorder(Recording):
         self._planned = 0
         self._tries = _Spool(TRY_SCHEMA, folder, "tries")
         self._tried = False
+        self._faults: list[tuple[str, str, int, int | None]] = []
         self._cells: list[Any] = []
         self._width = len(columns)
         self._full = CHUNK * self._width
@@ -213,6 +225,11 @@ class Recorder(Recording):
         self._tried = True
         self._tries.append(msgspec.structs.astuple(row))
 
+    def fault(self, fault: NodeFault) -> None:
+        """A fault of a node begins."""
+        end = None if fault.lasts_ms is None else fault.at_ms + fault.lasts_ms
+        self._faults.append((fault.node, fault.kind, fault.at_ms, end))
+
     def finish(self, end_ms: int) -> None:
         """The run is over at this time (ms); no further calls but `write` and `close`."""
         self._drain_tasks()
@@ -243,6 +260,9 @@ class Recorder(Recording):
         if self._tried:
             with replacing(directory / "tries.parquet") as path:
                 self._tries.frame().collect().write_parquet(path)
+        if self._faults:
+            with replacing(directory / "faults.parquet") as path:
+                pl.DataFrame(self._faults, FAULT_SCHEMA, orient="row").write_parquet(path)
         ids = [node.id for node in self.nodes]
         chosen, note = perfetto.choose_nodes(ids, self._tasks_of_node.tolist())
         rows, whole = pl.scan_parquet(directory / "tasks.parquet", glob=False), self._cluster_rows()

@@ -18,7 +18,7 @@ import polars as pl
 
 from rm_emulator.engine.recording import OPTIONAL_COLUMNS
 from rm_emulator.files import write_file
-from rm_emulator.results import contest, costs, expect, fairness, metrics, statistics, thinking
+from rm_emulator.results import contest, costs, expect, fairness, faults, metrics, statistics, thinking
 from rm_emulator.results.figures import ExpectationOutcome, Run, Summary, WorkloadFigures
 from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
 from schedulers.core.errors import UserError
@@ -411,6 +411,8 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], tables: 
     launching = metrics.launching(jobs, tasks, nodes, known.load_resource)
     if figures["load"] is not None and launching is not None:
         figures["held_load"] = metrics.figure(figures["load"] * launching)
+    if (spec.get("cluster") or {}).get("faults"):
+        figures["faults"] = faults.figures(jobs, tasks, nodes)
     if (cell_dir(out_dir, label, seed) / "tries.parquet").is_file():
         tries = _read(cell_dir(out_dir, label, seed), "tries")
         figures["schedulers"] = thinkers = thinking.thinkers(tries, jobs, known.sim_s or 0)

@@ -61,6 +61,9 @@ _FIGURES: Final = (
     ("p90", 4, ("jct_s", "p90")),
     ("mean wait", 2, ("wait_s", "mean")),
     ("in time", 1, ("deadlines", "met")),
+    ("failed jobs", 1, ("faults", "failed_jobs")),
+    ("lost node s", 5, ("faults", "lost_node_s")),
+    ("goodput", 2, ("faults", "goodput")),
     ("makespan", 9, ("makespan_s",)),
     ("error p50", 7, ("prediction_error_pct", "p50")),
     ("right queue", 8, ("queue_placement_correct",)),
@@ -71,6 +74,9 @@ _MEANINGS: Final = {
     "mean wait": "from submission to the first start of a task of the job",
     "conflicts": "attempts with a refused claim, over the jobs that the schedulers placed",
     "busiest": "time spent thinking of the simulated time, of the busiest scheduler",
+    "failed jobs": "jobs that failed with a task, in no figure of times",
+    "lost node s": "held by attempts that did not succeed, in seconds of a whole node",
+    "goodput": "running of attempts that succeeded, of all that was held",
     "in time": "jobs that ended by their deadline, of those that have one",
     "makespan": "from the first submission to the last end",
     "error p50": "half of the jobs were sized with a smaller error: |estimated - true| / true total work",
@@ -78,7 +84,7 @@ _MEANINGS: Final = {
 }
 #: What is shown beside a column, and columns that are fractions, shown in percent.
 _BESIDE: Final = {"error p50": ("p90", ("prediction_error_pct", "p90"))}
-_FRACTIONS: Final = ("right queue", "in time", "busiest")
+_FRACTIONS: Final = ("right queue", "in time", "busiest", "goodput")
 
 
 def figures(summary: Summary) -> list[Figure]:

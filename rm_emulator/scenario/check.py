@@ -11,7 +11,7 @@ from rm_emulator.engine.config import Decentralised, MultipleThinkers
 from rm_emulator.engine.profile import profiles
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import contest, expect
-from rm_emulator.scenario import architectures, decentralised, inline
+from rm_emulator.scenario import architectures, decentralised, fault_checks, inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of, who_decides
 from rm_emulator.scenario.load import Loaded, gathered
 from rm_emulator.scenario.schema.cluster import InlineQueue
@@ -84,6 +84,7 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
     yield from _cluster_issues(loaded)
     yield from architectures.block_issues(loaded)
     yield from decentralised.block_issues(loaded)
+    yield from fault_checks.block_issues(loaded)
     yield from _workload_block_issues(loaded)
 
 
@@ -514,6 +515,7 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     yield from _never_in_queue(loaded, workload)
     yield from _without_times(loaded, workload)
     yield from decentralised.workload_issues(loaded, workload)
+    yield from fault_checks.workload_issues(loaded, workload)
     if loaded.scenario.spec.cluster.executors is None and workload.uses_waves:
         message = "run times measured per executor need executors (write `executors: {}` here)"
         if isinstance(loaded.scenario.spec.workload, TpchWorkload):

@@ -10,6 +10,7 @@ import msgspec
 
 from rm_emulator.engine.config import Architecture, Central, EngineConfig
 from rm_emulator.engine.sizes import Sizes
+from rm_emulator.scenario.faults import faults_of
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema import cluster as blocks
 from rm_emulator.scenario.schema.structs import into
@@ -21,10 +22,15 @@ from schedulers.core.resources import Resources, Vector
 
 
 def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
-    """The cluster in the engine's form; vectors in the order of `resources`."""
+    """The cluster in the engine's form; vectors in the order of `resources`.
+
+    Raises TraceError for an unreadable table of faults.
+    """
     cluster = scenario.spec.cluster
+    machines = tuple(_overbooked(nodes(cluster.nodes, resources), cluster.overbook, resources))
     return EngineConfig(
-        nodes=tuple(_overbooked(nodes(cluster.nodes, resources), cluster.overbook, resources)),
+        nodes=machines,
+        faults=faults_of(cluster.faults, machines),
         resources=resources.names,
         queues=tuple(core_queue(queue, resources) for queue in scenario.spec.queues),
         profile=cluster.profile_name,

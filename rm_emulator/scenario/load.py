@@ -19,6 +19,7 @@ from rm_emulator.plugins import load_plugins
 from rm_emulator.scenario import objects, sweep
 from rm_emulator.scenario.document import Document, parse_documents, parse_value, read_documents
 from rm_emulator.scenario.durations import parse_seeds
+from rm_emulator.scenario.faults import located
 from rm_emulator.scenario.paths import Keys, kind_of, parse_path, put
 from rm_emulator.scenario.schema import API_VERSION, Scenario
 from rm_emulator.scenario.schema.values import RESOURCE_NAMES
@@ -240,6 +241,7 @@ def validate(document: Document, set_paths: Mapping[Keys, str]) -> Loaded:
         found.append((point, []))
         try:
             scenario = Scenario.model_validate(point.applied(document.data) if swept else document.data)
+            scenario = located(scenario, text.folder)
         except ValidationError as error:
             found[-1][1].extend(_translate(text, each) for each in error.errors(include_url=False))
         except sweep.Nowhere as error:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rm_emulator.engine.config import kind
-from rm_emulator.scenario.cluster import who_decides
+from rm_emulator.engine.config import Faults, kind
+from rm_emulator.engine.faults import node_faults
+from rm_emulator.scenario.cluster import engine_config, who_decides
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.schema.workload import JobsWorkload
-from rm_emulator.workload.model import Fixed, PerNode, PerTask, RunTimes, Workload
+from rm_emulator.workload.model import Fixed, PerNode, PerTask, RunTimes, Workload, WorkloadJob, mean_ms
 from schedulers.core.abilities import MindsDeadlines, ability
 from schedulers.core.compatible import policy_of
 from schedulers.core.policy import policies
+from schedulers.core.resources import Resources
 
 
 def notes(loaded: Loaded, workload: Workload) -> Iterator[str]:
@@ -20,6 +22,7 @@ def notes(loaded: Loaded, workload: Workload) -> Iterator[str]:
     yield from _heartbeat(loaded)
     yield from _deadlines(loaded)
     yield from _until(loaded, workload)
+    yield from _rates(loaded, workload)
 
 
 def _heartbeat(loaded: Loaded) -> Iterator[str]:
@@ -50,6 +53,26 @@ def _until(loaded: Loaded, workload: Workload) -> Iterator[str]:
     fastest = max(group.speed for group in loaded.scenario.spec.cluster.nodes)
     if until <= workload.jobs[0].submit_ms or until < first / max(1.0, fastest):
         yield f"`until: {show_duration(until)}` ends the run before any task can end"
+
+
+def _rates(loaded: Loaded, workload: Workload) -> Iterator[str]:
+    """Rates of nodes so low that the first fault of every seed comes after the last job, or after the run."""
+    spec, config = loaded.scenario.spec, engine_config(loaded.scenario, Resources(workload.resources))
+    faults = config.faults
+    if faults is None or faults.nodes is None or not workload.jobs:
+        return
+    rates = Faults(nodes=faults.nodes)
+    first = min(next(node_faults(rates, config.nodes, seed)).at_ms for seed in spec.seeds)
+    last, begins = workload.jobs[-1].submit_ms, f"the first fault comes at {first / 3.6e6:.1f} h"
+    if spec.until is not None and first >= spec.until:
+        yield f"`faults` without effect before `until: {show_duration(spec.until)}`: {begins}"
+    elif spec.until is None and first > last + max(map(_longest_ms, workload.jobs)):
+        yield f"`faults` probably without effect on nodes: {begins}, the last job at {last / 3.6e6:.1f} h"
+
+
+def _longest_ms(source: WorkloadJob) -> float:
+    """Mean run times of a job's stages one after another, at node speed 1."""
+    return sum(mean_ms(times) or 0.0 for times in source.runtimes)
 
 
 def _shortest_ms(times: RunTimes) -> int:

@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="event", omit_defaults=True, 
 
 
 class NodeAdded(Event, frozen=True, tag="NodeAdded"):
-    """A node joined (or came back) and is empty."""
+    """A node joined, or came back: empty, or with the containers of before where the node was drained meanwhile."""
 
     node: Node
 

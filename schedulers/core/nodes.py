@@ -36,10 +36,13 @@ class ClusterNodes:
     # -- nodes come and go ----------------------------------------------------------------------
 
     def added(self, event: NodeAdded) -> str | None:
-        """A node is there."""
+        """A node is there, or a drained node is back before its last container has ended."""
         spec = event.node
-        if spec.id in self.by_id:
-            return "duplicate"
+        if (known := self.by_id.get(spec.id)) is not None:
+            if not known.draining:
+                return "duplicate"
+            known.draining = False
+            return self.changed(NodeChanged(event.at, spec))
         self._check_widths(spec)
         node = NodeState(spec, self._counts.next_node, list(spec.room))
         self._sizes.find_barred(node)

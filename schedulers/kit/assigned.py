@@ -135,7 +135,7 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
             entry = self.node_queues.by_stage.get((event.job, event.stage), {}).get(event.task)
             if entry is not None:
                 self.node_queues.remove(entry)
-        for name in view.changed():
+        for name in _changed(view):
             self._update_job(name, view)
         if self._unassigned and (not self._in_cycles or isinstance(event, Tick | OfferAsked)):
             self._assign(view)
@@ -528,6 +528,12 @@ class Assigned(AssigningPolicy):
         """See Policy.load."""
         self.order.load(data["order"], view)
         super().load(data, view)
+
+
+def _changed(view: ClusterView) -> list[str]:
+    """Jobs that have changed, in order of submission: which changes are new depends on ticks that stand in no log."""
+    jobs = view.jobs
+    return sorted(view.changed(), key=lambda name: jobs[name].seq if name in jobs else -1)
 
 
 def _copy_runs(entry: QueuedTask, node: NodeState, view: ClusterView) -> bool:

@@ -143,12 +143,16 @@ class Routes:
 
     def look(self, job: JobState, view: ClusterView, queued: Mapping[tuple[str, int], Sized]) -> None:
         """Look at one job."""
+        if not self.lengths.measured:
+            # With other nodes the ways of all jobs are others, not those of the first job looked at alone.
+            self.lengths.measure(view)
+            self._by_job.clear()
         observed = self._by_job.get(job.id)
         if observed is None or observed.job is not job:
             observed = self._by_job[job.id] = _JobRoute(job)
         name = job.id
         counts = [stage.waiting - len(queued.get((name, stage.index), ())) for stage in job.stages]
-        stays = view.estimates_stay and self.lengths.measured and observed.size_ms == job.size_ms
+        stays = view.estimates_stay and observed.size_ms == job.size_ms
         if not (stays and counts == observed.counts):
             observed.update(self.lengths.of(job, view), counts)
 

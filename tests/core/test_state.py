@@ -156,6 +156,13 @@ def test_a_leaving_node_takes_nothing_new_and_goes_with_its_last_container(one: 
     assert "n" not in one.state.nodes
 
 
+def test_a_leaving_node_may_be_back_before_its_last_container_ends(one: Scheduler) -> None:
+    one.handle(NodeRemoved(1, "n"))
+    one.handle(NodeAdded(2, node("n")))
+    assert placed(one.handle(ContainerEnded(3, 1, 0, 1))) != []
+    validate(one.state)
+
+
 def test_a_leaving_node_may_be_lost(one: Scheduler) -> None:
     one.handle(NodeRemoved(1, "n"))
     one.handle(NodeLost(2, "n"))

@@ -212,6 +212,19 @@ def test_what_runs_on_a_node_that_is_not_reserved_any_more_goes_on_and_nothing_f
     assert world.lists.dagjobs[job.key].has_succeeded
 
 
+def test_a_node_reserved_again_before_its_last_pod_has_ended_takes_tasks_again() -> None:
+    world = a_reserved_world()
+    job = world.submit(stage("a", 2))
+    world.create_pods()
+    world.brain.cycle()
+    world.write()
+    world.bind()
+    world.add_node("n0", 1)
+    world.add_node("n0", 1, reserved=True)
+    world.settle()
+    assert world.lists.dagjobs[job.key].has_succeeded
+
+
 def speed_of(world: World, name: str) -> float:
     return world.brain.scheduler.state.nodes[name].spec.speed
 

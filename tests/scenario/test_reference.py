@@ -31,6 +31,10 @@ spec:
     architecture: ARCHITECTURE
     startup: {kind: gamma, mean: 1s}
     sizes: {minimum: {cpu: 1}}
+    faults:
+      schedule: [{at: 1m}]
+      nodes: {per_1000_node_days: 1, repair: 1h, lemons: {share: 0.1, times: 2}}
+      tasks: {stragglers: {share: 0.1, times: 2}}
   queues: [{name: a}]
   workload: WORKLOAD
   policies: [{kind: gs, predictor: {kind: oracle}}]

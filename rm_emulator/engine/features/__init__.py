@@ -9,7 +9,9 @@ from rm_emulator.engine.features.data import DataFeature, DataOfCopies
 from rm_emulator.engine.features.disorder import DisorderFeature
 from rm_emulator.engine.features.early import EarlyContainers
 from rm_emulator.engine.features.executors import KeptExecutors
+from rm_emulator.engine.features.failing_tasks import FailingTasks
 from rm_emulator.engine.features.feature import Feature
+from rm_emulator.engine.features.node_faults import NodeFaults
 from rm_emulator.engine.features.overbooking import Overbooking
 from rm_emulator.engine.features.services import ServicesFeature
 from rm_emulator.engine.features.startup import Startup
@@ -17,8 +19,7 @@ from rm_emulator.engine.features.unlike import UnlikeNodes
 from rm_emulator.engine.profile import Engine
 
 #: In the order in which a hook asks them. A grant waits for its executor, then for its start-up, which disorder delays,
-#: then for data, and
-#: at last for the parents behind shares.
+#: then for data, and at last for parents behind shares.
 _ALL: Final[tuple[type[Feature], ...]] = (
     KeptExecutors,
     Startup,
@@ -27,6 +28,8 @@ _ALL: Final[tuple[type[Feature], ...]] = (
     DataOfCopies,
     EarlyContainers,
     UnlikeNodes,
+    NodeFaults,
+    FailingTasks,
     Overbooking,
     ServicesFeature,
     Copies,

@@ -37,6 +37,9 @@ class KeptExecutors(Feature):
         # Read before `count`, and before the decisions: a `Run` writes the next task into the same container.
         number, stage, task, attempt = container.container, container.stage, container.task, container.attempt
         engine.count(container)
+        if container.code:
+            engine.tell_end(container)  # a failed task takes its executor along
+            return True
         ended = TaskEnded(engine.calendar.now, number, job.name, stage, task, attempt, ran)
         decisions = engine.tell_completion(ended)
         if decisions and type(decisions[0]) is Run:

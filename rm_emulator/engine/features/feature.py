@@ -70,6 +70,10 @@ class Feature(ABC):
         """Number of running containers without an end of their own."""
         return 0
 
+    def facts_to_come(self) -> bool:
+        """Whether a fact of the feature's own is sure to come."""
+        return False
+
     def job_over(self) -> None:
         """Act on a batch job that has ended, or was given up."""
 
@@ -93,6 +97,7 @@ class Hooks:
         self.end_heard: tuple[Callable[[Master], None], ...] = _all(features, "end_heard")
         self.removed: tuple[Callable[[Container], None], ...] = _all(features, "removed")
         self.endless_containers: tuple[Callable[[], int], ...] = _all(features, "endless_containers")
+        self.facts_to_come: tuple[Callable[[], bool], ...] = _all(features, "facts_to_come")
         self.job_over: tuple[Callable[[], None], ...] = _all(features, "job_over")
         # At most one: two features with the same end to enter would enter two ends.
         self.runs: Callable[[Container], None] | None = _one(features, "runs")

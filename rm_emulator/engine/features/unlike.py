@@ -52,7 +52,7 @@ class UnlikeNodes(Feature):
 
     def over(self, container: Container) -> None:
         """Count a finished task by its distance from its input."""
-        if container.distance is not None:
+        if container.distance is not None and not container.code:
             self._distances.counts[container.distance] += 1
 
     @property

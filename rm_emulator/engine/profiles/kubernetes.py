@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from rm_emulator.engine.calendar import ASK
-from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.config import EngineConfig, Faults
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.cycles import Cycles
 from rm_emulator.engine.profile import Profile, profiles
@@ -101,6 +101,12 @@ class Kubernetes(Cycles):
         """Start and watch, without the wait of many releases at once."""
         params: Kubernetes.Params = cls.params_of(config)
         return params.start_ms + params.seen_ms
+
+    @classmethod
+    def notices(cls, faults: Faults, at: int) -> tuple[int, int]:
+        """After 40 s not ready (node-monitor-grace-period), after 300 s more evicted (tolerationSeconds)."""
+        grace, toleration = faults.noticed_after_ms, faults.evicted_after_ms
+        return at + (40_000 if grace is None else grace), 300_000 if toleration is None else toleration
 
     def runs_from(self, started_ms: int, runtime: int) -> int:
         """Run time as seen by the watch, ms."""

@@ -192,11 +192,11 @@ class _Played:
 
 def _workers(case: Case) -> Iterator[tuple[str, int]]:
     """Names with slots: a list of names, or by name."""
-    given = case["workers"]
+    given, plain = case["workers"], case.get("slots") or 1
     for name in given:
         about = given[name] if isinstance(given, Mapping) else {}
         only(about, {"slots"}, f"worker '{name}': key")
-        yield name, about.get("slots", case.get("slots", 1))
+        yield name, about.get("slots", plain)
 
 
 def _job(name: str, at: int, tasks: Sequence[Any]) -> WorkloadJob:

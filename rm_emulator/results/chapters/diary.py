@@ -27,7 +27,8 @@ class Part(msgspec.Struct):
 class Moment(msgspec.Struct, frozen=True):
     """An event in the life of the job.
 
-    kind: submitted, plan, estimate, choice, stage, task, data, copy, reserved, refused, lost, end.
+    kind: submitted, plan, estimate, choice, stage, task, data, copy, reserved, refused, lost, nodes,
+    end.
     """
 
     at_ms: int

@@ -16,7 +16,9 @@ from schedulers.core.events import (
     ContainerExpired,
     ContainerStarted,
     Event,
+    NodeAdded,
     NodeLost,
+    NodeRemoved,
     TaskEnded,
 )
 from schedulers.core.explain import show_nodes
@@ -70,6 +72,8 @@ class Tasks:
             ContainerExpired: self._expired,
             ClaimRefused: self._refused,
             NodeLost: self._node_lost,
+            NodeRemoved: lambda event: self._note_nodes(event.at, f"node {event.node} takes no more tasks"),
+            NodeAdded: lambda event: self._note_nodes(event.at, f"node {event.node.id} is there"),
         }
 
     @property
@@ -238,6 +242,13 @@ class Tasks:
             if attempt.node == event.node:
                 del self.held[container]
                 self._lost(attempt, event.at, f"is lost with node {event.node}")
+        self._note_nodes(event.at, f"node {event.node} is lost")
+
+    def _note_nodes(self, at: int, what: str) -> None:
+        """Note that there are other nodes, while tasks of the job wait for room."""
+        if self._state.waiting:
+            count = sum(not node.draining for node in self._scheduler.state.nodes.values())
+            self._diary.note("nodes", at, f"{what}: {count} {plural(count, 'node takes', 'nodes take')} tasks")
 
     def _lost(self, attempt: TaskAttempt, at: int, why: str) -> None:
         if attempt.which in self._done:
@@ -249,7 +260,8 @@ class Tasks:
         self._tallies[attempt.stage].lost += 1
         if attempt.started is not None:
             self._tallies[attempt.stage].started -= 1
-        self._diary.note("lost", at, f"{self.called(attempt)} {why}; it waits again")
+        again = "" if self._state.cancelled else "; it waits again"
+        self._diary.note("lost", at, f"{self.called(attempt)} {why}{again}")
 
     def called(self, attempt: TaskAttempt) -> str:
         """Name of an attempt in the story."""

@@ -25,6 +25,8 @@ DATA: Final = "waits for data"
 #: Slices of one chart, and of those of all labels together: beyond these a screen shows no difference.
 GANTT_SLICES: Final = 4000
 _SLICES: Final = 16_000
+#: How the kind of a bar begins that shows a fault of its node.
+FAULT: Final = "fault: "
 
 
 @register(CLUSTER, order=20, wide=True, source="rm-emulator")
@@ -40,6 +42,9 @@ def gantt(cells: Cells) -> Chart | None:
             continue
         drawn = tasks.lazy().filter(pl.col("node").is_in(shown)).collect()
         bars, names = _bars(drawn.join(came, on="job", how="left", maintain_order="left"), shown)
+        if (faults := cells.faults(label)) is not None:
+            bars += _faults(faults, names, max(bar.end for bar in bars))
+            notes.add("grey over all lanes of a node is a fault of the node")
         across = time_axis([came["submit_ms"]], max(bar.end for bar in bars), cells.date(0))
         figure, merged = _drawn(bars, names, slices, across)
         variants.append((label, figure))
@@ -139,6 +144,17 @@ def _bars(tasks: pl.DataFrame, nodes: Sequence[str]) -> tuple[list[_Bar], list[t
     return bars, names
 
 
+def _faults(faults: pl.DataFrame, names: Sequence[tuple[str, int]], end: int) -> Iterator[_Bar]:
+    """A bar on all lanes of its node for each fault, up to the end of the chart."""
+    above = 0
+    for node, height in names:
+        for row in faults.filter((pl.col("node") == node) & (pl.col("begin_ms") < end)).iter_rows(named=True):
+            until = end if row["end_ms"] is None else min(row["end_ms"], end)
+            for lane in range(above, above + height):
+                yield _Bar(lane, row["begin_ms"], until, "", FAULT + row["kind"])
+        above += height
+
+
 def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int, across: Figure) -> tuple[Figure, bool]:
     """The chart, and whether tasks were merged in it. across: its axis of time."""
     divisor, _ = time_unit(max(bar.end for bar in bars))
@@ -198,7 +214,7 @@ def _gantt_traces(bars: Sequence[_Bar], divisor: float) -> list[Figure]:
                 "line": {"width": 0.4, "color": "$page"},
                 "pattern": hatched(shapes.get(kind, ""), 5, 0.8),
             },
-            **({"opacity": 0.35} if kind == DATA else {}),
+            **({"opacity": 0.35} if kind == DATA or kind.startswith(FAULT) else {}),
             "hovertemplate": "%{text}<br>at %{customdata[0]} for %{customdata[1]}<extra></extra>",
         }
         for (tint, kind), group in sorted(groups.items())
@@ -207,6 +223,8 @@ def _gantt_traces(bars: Sequence[_Bar], divisor: float) -> list[Figure]:
 
 def _said(bar: _Bar) -> str:
     """What stands on a bar beside its times."""
+    if bar.kind.startswith(FAULT):
+        return bar.kind
     kind = f" ({bar.kind})" if bar.kind else ""
     if bar.stage is None or bar.came is None:
         tasks = f"{bar.tasks} tasks"

@@ -21,6 +21,7 @@ from rm_emulator.engine.config import Architecture, Disorder, Executors
 from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.profiles.kubernetes import Kubernetes
 from rm_emulator.issues import did_you_mean, show_value
+from rm_emulator.scenario.schema.faults import FaultsBlock
 from rm_emulator.scenario.schema.settings import named_errors, registry_schema
 from rm_emulator.scenario.schema.structs import OF, block
 from rm_emulator.scenario.schema.values import (
@@ -135,6 +136,8 @@ class Cluster(Block):
     """Keep containers between tasks, e.g. `{moving_delay: 2s}`."""
     disorder: Annotated[Disorder, OF] | None = None
     """Seeded disorder of facts and decisions, e.g. `{delay: 0.1}`."""
+    faults: FaultsBlock | None = None
+    """What breaks, and when somebody notices, e.g. `{preset: gpu-2024}`."""
     kubernetes: Annotated[Kubernetes.Params, OF] | None = None
     """Delays of profile kubernetes: the profile's settings with units, e.g. `{start: 2s}`."""
     overbook: dict[Literal["network", "disk"], Annotated[float, Field(ge=0)]] = {}

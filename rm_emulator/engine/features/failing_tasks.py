@@ -1,0 +1,126 @@
+"""Faults of tasks: attempts that fail or are slow, and jobs that fail with a task after so many attempts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from math import log1p
+from typing import Any, Final
+
+from rm_emulator.engine.calendar import ASK
+from rm_emulator.engine.containers import Container, Master
+from rm_emulator.engine.features.feature import Feature
+from rm_emulator.engine.preemptions import JOB_FAILED
+from rm_emulator.engine.profile import Engine
+from schedulers.core import keyed
+from schedulers.core.decisions import Preempt
+from schedulers.core.events import JobCancelled, JobChanged, StageWithdrawn
+
+#: Exit code of an attempt that failed by itself.
+FAILED: Final = 1
+_MS_PER_HOUR: Final = 3_600_000
+#: As of Kubernetes' controller of Jobs.
+_LONGEST_BACKOFF_MS: Final = 360_000
+
+
+class FailingTasks(Feature):
+    """Attempts that fail or are slow. An attempt that fails in an executor takes the executor along.
+
+    The failures of services are those of their nodes: a service's task has no run time to fail in.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        faults = engine.config.faults
+        assert faults is not None
+        assert faults.tasks is not None
+        self._rules = faults.tasks
+        self._failures: Counter[tuple[str, int, int]] = Counter()  # by job, stage and task
+        self._backing_off: Counter[tuple[str, int]] = Counter()  # by job and stage
+        engine.enter_end = self._enter_end
+
+    @classmethod
+    def is_in(cls, engine: Engine) -> bool:
+        """Whether tasks have faults."""
+        return engine.config.faults is not None and engine.config.faults.tasks is not None
+
+    def run_time(self, container: Container, runtime: int) -> int:
+        """Run time of an attempt that may be slow, ms."""
+        slow = self._rules.stragglers
+        if slow is None or self._draw("stragglers", container) >= slow.share:
+            return runtime
+        return max(1, round(runtime * slow.times))
+
+    def _draw(self, purpose: str, container: Container) -> float:
+        """A number in [0, 1) of the attempt; a copy has one of its own."""
+        which = container.job, container.stage, container.task, container.attempt, int(container.copy)
+        return keyed.uniform(self.engine.seed, purpose, *which)
+
+    # -- an attempt fails -------------------------------------------------------------------------
+
+    def _enter_end(self, when: int, rank: int, key: int, callback: Callable[[Any], object], value: Container) -> None:
+        """Enter the end of a task, or its failure before."""
+        fails = self._fails_after(value)
+        if fails is None:
+            self.engine.calendar.at(when, rank, key, callback, value)
+        else:
+            self.engine.calendar.at(when - value.runtime + fails, rank, key, self._fail, value)
+
+    def _fails_after(self, container: Container) -> int | None:
+        """Time from the start of an attempt to its failure, ms; None for an attempt that succeeds."""
+        rules, runtime = self._rules, container.runtime
+        if rules.probability:
+            drawn = self._draw("failures", container)
+            return max(1, round(drawn / rules.probability * runtime)) if drawn < rules.probability else None
+        if rules.per_hour:
+            after = -log1p(-self._draw("failures", container)) / rules.per_hour * _MS_PER_HOUR
+            return max(1, round(after)) if after < runtime else None
+        return None
+
+    def _fail(self, container: Container) -> None:
+        engine = self.engine
+        # As in `Simulation.over`: the container may be gone meanwhile.
+        if engine.containers.get(container.container) is container and container.started_ms is not None:
+            container.runtime, container.code = engine.calendar.now - container.started_ms, FAILED
+            engine.over(container)
+
+    # -- a failure is heard -----------------------------------------------------------------------
+
+    def counts(self, container: Container) -> bool:
+        """Whether the attempt succeeded; a failure may fail the job, or lets the stage back off."""
+        if not container.code:
+            return True
+        job, rules, which = container.master, self._rules, (container.job, container.stage, container.task)
+        job.failed_attempts += 1
+        self._failures[which] += 1
+        # A job that has failed already may hear of further failures, of tasks beyond hearing until then.
+        if job.name not in self.engine.jobs:
+            return False
+        if self._failures[which] >= rules.attempts:
+            self._fail_job(job, container)
+        elif rules.backoff_ms:
+            wait = rules.backoff_ms << min(self._failures[which] - 1, 20)
+            self._back_off(job, container.stage, min(wait, max(rules.backoff_ms, _LONGEST_BACKOFF_MS)))
+        return False
+
+    def _fail_job(self, job: Master, last: Container) -> None:
+        engine, now = self.engine, self.engine.calendar.now
+        task = f"{job.source.job.stages[last.stage].name}/{last.task}"
+        engine.tell(JobCancelled(now, job.name, f"task {task} failed {self._rules.attempts} times"))
+        for container in [each for each in engine.containers.values() if each.master is job and each is not last]:
+            engine.actions[Preempt](Preempt(container.container, JOB_FAILED, job.name))
+        job.failed_ms = now
+        engine.finish(job)
+
+    def _back_off(self, job: Master, stage: int, wait_ms: int) -> None:
+        """Let the stage ask for nothing for a while; the end of the longest wait counts."""
+        engine, now = self.engine, self.engine.calendar.now
+        engine.tell(StageWithdrawn(now, job.name, stage))
+        self._backing_off[job.name, stage] += 1
+        engine.later(now + wait_ms, ASK, job.number, self._ask_again, (job, stage))
+
+    def _ask_again(self, which: tuple[Master, int]) -> None:
+        job, stage = which
+        self._backing_off[job.name, stage] -= 1
+        if not self._backing_off[job.name, stage] and job.name in self.engine.jobs:
+            self.engine.tell(JobChanged(self.engine.calendar.now, job.name, (stage,)))

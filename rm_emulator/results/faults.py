@@ -1,0 +1,47 @@
+"""What faults cost: work that was lost, and how long lost tasks waited for their next attempt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from rm_emulator.results.figures import FaultFigures, Spread
+from rm_emulator.results.metrics import Attempts, capacities, figure, spread
+
+_TASK: Final = ("job", "stage", "task")
+
+
+def figures(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame) -> FaultFigures:
+    """The figures of a cell, from its three tables."""
+    room = nodes.filter(pl.col("node").is_not_null()).unique(["node", "resource"])
+    wide = room.pivot("resource", index="node", values="capacity")
+    # Of the resource of which an attempt holds the largest part of its node.
+    part = pl.max_horizontal(pl.col(f"demand_{name}") / pl.col(name) for name in capacities(nodes)).fill_nan(0.0)
+    succeeds, held = pl.col("code") == 0, pl.col("ended_ms") - pl.col("granted_ms")
+    totals = (
+        tasks.lazy()
+        .join(wide.lazy(), on="node")
+        .select(
+            lost=(part * held).filter(~succeeds).sum(),
+            held=(part * held).sum(),
+            useful=(part * (pl.col("ended_ms") - pl.col("started_ms"))).filter(succeeds).sum(),
+        )
+        .collect()
+        .row(0, named=True)
+    )
+    again = (
+        tasks.lazy()
+        .select(*_TASK, "attempt", "granted_ms", "ended_ms", "code")
+        .sort(*_TASK, "attempt", "granted_ms")
+        .with_columns(next=pl.col("granted_ms").shift(-1).over(*_TASK))
+        .filter(~succeeds & pl.col("next").is_not_null())
+        .select((pl.col("next") - pl.col("ended_ms")) / 1000)
+        .collect()
+    )
+    return FaultFigures(
+        failed_jobs=int(jobs["failed_ms"].count()) if "failed_ms" in jobs.columns else 0,
+        lost_node_s=figure(totals["lost"] / 1000),
+        goodput=figure(totals["useful"] / totals["held"]) if totals["held"] else None,
+        wait_again_s=spread(again.to_series(), Spread),
+    )

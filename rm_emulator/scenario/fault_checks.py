@@ -1,0 +1,91 @@
+"""Mistakes in a cluster's block `faults`: unknown nodes and racks, times after the run, clashes with other blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from rm_emulator.engine.assemble import no_faults
+from rm_emulator.engine.config import kind
+from rm_emulator.issues import Issue, TraceError, did_you_mean
+from rm_emulator.scenario.cluster import engine_config, nodes, resources_of, who_decides
+from rm_emulator.scenario.durations import show_duration
+from rm_emulator.scenario.faults import table_of_faults
+from rm_emulator.scenario.load import Loaded
+from rm_emulator.scenario.schema.faults import FaultsBlock
+from rm_emulator.workload.model import Workload
+from schedulers.core.errors import nearest
+from schedulers.core.resources import Resources
+
+_AT: Final = ("spec", "cluster", "faults")
+_SLOW: Final = "`kind: slow` goes with `times` above 1, and `times` with `kind: slow`"
+
+
+def block_issues(loaded: Loaded) -> Iterator[Issue]:
+    """Mistakes that the blocks of a scenario show without a workload."""
+    cluster = loaded.scenario.spec.cluster
+    if cluster.faults is None:
+        return
+    if (who := who_decides(cluster.architecture)) is not None:
+        message = f"does not go with architecture '{kind(who)}' yet: one prompt scheduler hears of faults; take it out"
+        yield loaded.issue(_AT, message)
+    if cluster.disorder is not None:
+        yield loaded.issue(_AT, "does not go with `disorder`: a late end would tell of a lost container; take one out")
+    yield from _rate_issues(loaded, cluster.faults)
+    yield from _schedule_issues(loaded, cluster.faults)
+    if cluster.faults.trace is not None:
+        machines = nodes(cluster.nodes, resources_of(loaded.scenario))
+        try:
+            table_of_faults(Path(cluster.faults.trace), [node.id for node in machines])
+        except TraceError as error:
+            yield from error.issues
+
+
+def _rate_issues(loaded: Loaded, faults: FaultsBlock) -> Iterator[Issue]:
+    """Rates that contradict each other, or break nothing."""
+    tasks = faults.tasks
+    if not (faults.preset or faults.schedule or faults.trace or faults.nodes or tasks):
+        yield loaded.issue(_AT, "nothing breaks (expected one of preset, schedule, trace, nodes, tasks)")
+    if faults.preset is not None and faults.nodes is not None:
+        yield loaded.issue((*_AT, "nodes"), "a second set of rates beside `preset`; take one of the two out")
+    if tasks is not None and tasks.per_hour and tasks.probability:
+        yield loaded.issue((*_AT, "tasks", "probability"), "a second rate beside `per_hour`; take one of the two out")
+    if tasks is not None and not (tasks.per_hour or tasks.probability or tasks.stragglers):
+        yield loaded.issue((*_AT, "tasks"), "no task has a fault (expected per_hour, probability or stragglers)")
+    if faults.nodes is not None and (faults.nodes.kind == "slow") != (faults.nodes.times != 1):
+        yield loaded.issue((*_AT, "nodes"), _SLOW)
+
+
+def _schedule_issues(loaded: Loaded, faults: FaultsBlock) -> Iterator[Issue]:
+    spec = loaded.scenario.spec
+    machines = nodes(spec.cluster.nodes, resources_of(loaded.scenario))
+    known = {
+        "node": list(dict.fromkeys(node.id for node in machines)),
+        "rack": list(dict.fromkeys(node.rack for node in machines if node.rack)),
+    }
+    for index, entry in enumerate(faults.schedule):
+        at = (*_AT, "schedule", index)
+        if (entry.node is None) == (entry.rack is None):
+            yield loaded.issue(at, "a fault names either a `node` or a `rack`")
+            continue
+        if (entry.kind == "slow") != (entry.times != 1):
+            yield loaded.issue(at, _SLOW)
+        key, name = ("node", entry.node) if entry.rack is None else ("rack", entry.rack)
+        if name not in known[key]:
+            shown = ", ".join(known[key][:5]) + (", ..." if len(known[key]) > 5 else "")
+            there = f"{key}s: {shown}" if shown else f"no node has a {key}"
+            hint = did_you_mean(nearest(str(name), known[key]))
+            yield loaded.issue((*at, key), f"no {key} '{name}' in this cluster ({there})", hint)
+        if spec.until is not None and entry.at >= spec.until:
+            message = f"{show_duration(entry.at)} is after the end of the run (`until: {show_duration(spec.until)}`)"
+            yield loaded.issue((*at, "at"), message)
+
+
+def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
+    """Faults that have no meaning for this workload."""
+    if loaded.scenario.spec.cluster.faults is None:
+        return
+    config = engine_config(loaded.scenario, Resources(workload.resources))
+    if why := no_faults(config, workload):
+        yield loaded.issue(_AT, f"{why} (take one of the two out)")

@@ -1,0 +1,130 @@
+"""Random scenarios of the contract with faults of every kind, heard of at once or late."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from rm_emulator.engine.config import Faults, NodeFault, NodeFaultRates, TaskFaults, Worse
+from rm_emulator.testing import Case, Ran, Subject, case_for, run_case, scheduler_config
+from rm_emulator.workload.model import Drawn, Fixed, WorkloadJob
+from schedulers.core import keyed
+from schedulers.core.checks import validate
+from schedulers.core.model import Stage
+from schedulers.core.scheduler import Scheduler
+
+KINDS = ("death", "silent", "unhealthy", "drain", "slow")
+replace = msgspec.structs.replace
+
+
+def faulty_case(subject: Subject, seed: int) -> Case:
+    """A scenario of `case_for` with faults drawn from the number; every lost node comes back."""
+    made = case_for(subject, seed)
+    rng = keyed.generator(seed, "contract faults")
+    span = 3_000 if made.config.heartbeat_ms < 500 else 60_000
+    faults = Faults(
+        outages=tuple(_outage(rng, made, span) for _ in range(int(rng.integers(0, 5)))),
+        nodes=_rates(rng, span) if rng.random() < 0.4 else None,
+        tasks=_of_tasks(rng, span) if rng.random() < 0.5 else None,
+        noticed_after_ms=int(rng.choice([0, span // 50, span // 5])),
+        evicted_after_ms=int(rng.choice([0, span // 20])),
+        drain_limit_ms=int(rng.choice([0, span // 10, 10 * span])),
+    )
+    jobs = tuple(_with_gangs(rng, entry, made) for entry in made.workload.jobs)
+    return replace(
+        made,
+        name=f"faulty_case({subject}, {seed})",
+        config=replace(made.config, faults=faults),
+        workload=replace(made.workload, jobs=jobs),
+    )
+
+
+def _with_gangs(rng: np.random.Generator, entry: WorkloadJob, made: Case) -> WorkloadJob:
+    """Some stages that the whole cluster takes at once are gangs, where nothing limits what is offered."""
+    config, limit = made.config, made.config.containers_per_heartbeat
+    if config.profile not in ("events", "kubernetes") or config.executors or config.queues or limit is not None:
+        return entry
+
+    def fits(stage: Stage) -> bool:
+        each = (
+            min(have // want for have, want in zip(node.capacity, stage.demand, strict=True) if want)
+            for node in config.nodes
+        )
+        return stage.tasks <= sum(each)
+
+    stages = tuple(replace(stage, gang=rng.random() < 0.4 and fits(stage)) for stage in entry.job.stages)
+    return replace(entry, job=replace(entry.job, stages=stages))
+
+
+def _outage(rng: np.random.Generator, made: Case, span: int) -> NodeFault:
+    # Round times, so that faults meet other entries of the same millisecond.
+    at = int(rng.integers(0, max(1, span // 100))) * 100
+    return NodeFault(
+        at_ms=at,
+        node=str(rng.choice([node.id for node in made.config.nodes])),
+        kind=KINDS[int(rng.integers(len(KINDS)))],
+        lasts_ms=int(rng.integers(1, span)),
+        times=float(rng.choice([1.5, 3.0])),
+    )
+
+
+def _rates(rng: np.random.Generator, span: int) -> NodeFaultRates:
+    # A few faults of each node in the time of a run.
+    days = span / 86_400_000
+    return NodeFaultRates(
+        per_1000_node_days=1000 * float(rng.uniform(0.5, 2)) / days,
+        repair=Fixed(span // 20) if rng.random() < 0.5 else Drawn(span / 10, 1.0),
+        kind=KINDS[int(rng.integers(len(KINDS) - 1))],
+        lemons=Worse(share=0.4, times=5.0) if rng.random() < 0.5 else None,
+    )
+
+
+def _of_tasks(rng: np.random.Generator, span: int) -> TaskFaults:
+    fails = rng.random() < 0.5
+    return TaskFaults(
+        per_hour=0.0 if fails else float(rng.uniform(0.5, 3)) * 3_600_000 / span,
+        probability=float(rng.uniform(0.05, 0.5)) if fails else 0.0,
+        attempts=int(rng.integers(1, 5)),
+        backoff_ms=int(rng.choice([0, 0, span // 100])),
+        stragglers=Worse(share=0.2, times=3.0) if rng.random() < 0.5 else None,
+    )
+
+
+def check_faulty(subject: Subject, made: Case) -> Ran:
+    """Run a scenario with faults: the books are right, and every task succeeds at most once, in each job that ends."""
+    ran = run_case(subject, made)
+    try:
+        validate(ran.audit.state)
+        ran.audit.drained()
+        _ends_once(ran, made, subject.copies.max if subject.copies else 1)
+    except AssertionError as error:
+        raise AssertionError(f"{made.name}: {error}") from error
+    return ran
+
+
+def check_restored(subject: Subject, made: Case, ran: Ran) -> None:
+    """A scheduler restored from a snapshot halfway decides as the original scheduler."""
+    facts = [event for event, _ in ran.audit.history]
+    half, original = len(facts) // 2, Scheduler(scheduler_config(subject, made.config, made.seed))
+    for event in facts[:half]:
+        original.handle(event)
+    restored = Scheduler.restore(original.snapshot())
+    for number, event in enumerate(facts[half:], half):
+        same = original.handle(event) == restored.handle(event)
+        assert same, f"{made.name}: after a snapshot before fact {half}, at fact {number} ({event})"
+
+
+def _ends_once(ran: Ran, made: Case, most: int) -> None:
+    succeeded: dict[tuple[str, int, int], int] = {}
+    for task in ran.kept.tasks:
+        assert task.granted_ms <= (task.granted_ms if task.started_ms is None else task.started_ms) <= task.ended_ms
+        if task.code == 0:
+            which = task.job, task.stage, task.task
+            succeeded[which] = succeeded.get(which, 0) + 1
+    assert max(succeeded.values(), default=1) <= most, f"a task succeeded more than {most} times"
+    rows = {row.id: row for row in ran.kept.jobs}
+    assert len(rows) == len(ran.kept.jobs) == len(made.workload.jobs), "a job was not reported, or twice"
+    for entry in made.workload.jobs:
+        row, done = rows[entry.job.id], sum(which[0] == entry.job.id for which in succeeded)
+        assert (row.finish_ms is None) == (row.failed_ms is not None), f"job {row.id} neither finished nor failed"
+        assert row.failed_ms is not None or done == entry.job.tasks, f"{done} of {entry.job.tasks} tasks of {row.id}"

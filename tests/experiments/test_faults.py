@@ -1,0 +1,98 @@
+"""Runs with faults on disk: killed and gone on with, equal faults for all policies, and refused by `simulate`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rm_emulator.experiments import grid
+from rm_emulator.results.chart import Cells
+from rm_emulator.results.charts.gantt import gantt
+from rm_emulator.scenario.load import load
+
+pytestmark = pytest.mark.usefixtures("no_report")
+TEXT = """
+apiVersion: rm-emulator.io/v1alpha1
+kind: Scenario
+metadata: {name: faulty}
+spec:
+  cluster:
+    nodes: [{count: 6, capacity: {cpu: 8, memory: 32Gi}, racks: 2}]
+    faults:
+      schedule: [{at: 2m, rack: rack1, for: 1h}]
+      nodes: {per_1000_node_days: 20000, repair: 20m}
+      tasks: {probability: 0.1, attempts: 2, backoff: 10s}
+  workload: {kind: synthetic, preset: 2sigma-like, jobs: 30}
+  policies: [{kind: fifo}, {kind: fair}, {kind: las}]
+  seeds: 1..2
+"""
+SAME = ("*.parquet", "events.jsonl*")
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("faulty") / "faulty.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(scenario: Path) -> Path:
+    out = scenario.parent / "whole"
+    grid.run(load(scenario), out, jobs=1)
+    return out
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(out)): path.read_bytes() for pattern in SAME for path in sorted(out.rglob(pattern))}
+
+
+@pytest.mark.slow
+def test_a_run_killed_without_warning_goes_on_to_the_same_results(scenario: Path, whole: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rm_emulator", "run", str(scenario), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        next(line for line in process.stdout if line.startswith("[2/6]"))
+        process.kill()
+    resumed = grid.run(load(scenario), tmp_path / "out", jobs=1)
+    assert 0 < resumed.computed < 6
+    assert contents(tmp_path / "out") == contents(whole)
+
+
+def test_the_figures_of_faults_are_in_the_summary(whole: Path) -> None:
+    runs = json.loads((whole / "summary.json").read_text())["runs"]
+    assert all(run["faults"]["goodput"] < 1 for run in runs)
+    failed = sum(run["faults"]["failed_jobs"] for run in runs)
+    assert failed == sum(run["unfinished_jobs"] for run in runs) > 0
+
+
+def test_faults_of_nodes_are_shown_on_the_gantt_of_nodes(whole: Path) -> None:
+    faults = pl.read_parquet(whole / "runs" / "fifo" / "1" / "faults.parquet")
+    hour = {"kind": "death", "begin_ms": 120_000, "end_ms": 120_000 + 3_600_000}
+    assert [{"node": node, **hour} for node in ("n1", "n2", "n3")] == faults.head(3).to_dicts()
+    chart = gantt(Cells.of(whole))
+    assert chart is not None
+    figure = dict(chart.variants)["fifo"]
+    assert any("fault: death" in trace["text"] for trace in figure["data"])
+
+
+def test_two_policies_meet_the_same_failures_of_the_same_attempts(whole: Path) -> None:
+    met = []
+    for label in ("fifo", "las"):
+        tasks = pl.read_parquet(whole / "runs" / label / "1" / "tasks.parquet").filter(pl.col("code").is_in([0, 1]))
+        met.append({row[:4]: row[4] for row in tasks.select("job", "stage", "task", "attempt", "code").iter_rows()})
+    both = met[0].keys() & met[1].keys()
+    assert len(both) > 100
+    assert [met[0][which] for which in both] == [met[1][which] for which in both]
+
+
+def test_what_would_happen_next_is_refused_for_a_run_with_faults(whole: Path) -> None:
+    command = [sys.executable, "-m", "rm_emulator", "simulate", "--from", f"{whole}@5m", "--label", "fifo"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "cannot be simulated from a moment on: nodes or tasks have faults" in done.stdout + done.stderr

@@ -1,0 +1,46 @@
+"""What faults cost, by hand."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from rm_emulator.engine.recording import FAULT_COLUMNS, Attempt, JobRow
+from rm_emulator.results.faults import figures
+from rm_emulator.results.record import Recorder
+from schedulers.core.model import Node
+
+NODES = (Node(id="a", capacity=(1000, 1000)), Node(id="b", capacity=(2000, 4000)))
+
+
+def tables(attempts: list[tuple[int, int, str, int, int, int, int]]) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """attempts: (task, attempt, node, granted, started, ended, code), times in s, each of half of node a's cpu."""
+    recorder = Recorder(NODES, more=FAULT_COLUMNS)
+    recorder.demand("j", 0, (500, 100))
+    for number, (task, attempt, node, granted, started, ended, code) in enumerate(attempts):
+        times = 1000 * granted, 1000 * started, 1000 * ended
+        recorder.task(Attempt("j", 0, task, attempt, node, number, *times, False, code))
+    recorder.job(JobRow(id="j", submit_ms=0, tasks=2, work_ms=1, finish_ms=9))
+    recorder.job(JobRow(id="k", submit_ms=0, tasks=2, work_ms=1, failed_ms=9))
+    recorder.finish(0)
+    frames = recorder._jobs.frame().collect(), recorder._tasks.frame().collect(), recorder.node_rows()
+    recorder.close()
+    return frames
+
+
+def test_lost_work_goodput_and_waits_by_hand() -> None:
+    found = figures(*tables([(0, 0, "a", 0, 1, 9, -100), (0, 1, "b", 12, 12, 20, 0), (1, 0, "a", 0, 1, 5, 0)]))
+    assert found.failed_jobs == 1
+    assert found.lost_node_s == 4.5  # half a node for 9 s
+    # Half of node a for 4 of 5 s and a quarter of node b for 8 s, of 4.5 + 2 + 2.5 in all.
+    assert found.goodput == round(4 / 9, 12)
+    assert found.wait_again_s.mean == 3.0
+
+
+def test_without_a_lost_attempt_nothing_waits_again() -> None:
+    found = figures(*tables([(0, 0, "a", 0, 0, 5, 0)]))
+    assert (found.lost_node_s, found.goodput, found.wait_again_s.mean) == (0.0, 1.0, None)
+
+
+def test_a_figure_of_a_large_file_is_that_of_memory() -> None:
+    jobs, tasks, nodes = tables([(0, 0, "a", 0, 1, 9, 1), (0, 1, "b", 12, 12, 20, 0)])
+    assert figures(jobs, tasks.lazy(), nodes) == figures(jobs, tasks, nodes)
