@@ -40,7 +40,7 @@ def faulty_case(subject: Subject, seed: int) -> Case:
 
 
 def _with_gangs(rng: np.random.Generator, entry: WorkloadJob, made: Case) -> WorkloadJob:
-    """Some stages that the whole cluster takes at once are gangs, where nothing limits what is offered."""
+    """Some stages behind barriers are gangs, which the whole cluster takes at once and nothing limits offers of."""
     config, limit = made.config, made.config.containers_per_heartbeat
     if config.profile not in ("events", "kubernetes") or config.executors or config.queues or limit is not None:
         return entry
@@ -50,7 +50,7 @@ def _with_gangs(rng: np.random.Generator, entry: WorkloadJob, made: Case) -> Wor
             min(have // want for have, want in zip(node.capacity, stage.demand, strict=True) if want)
             for node in config.nodes
         )
-        return stage.tasks <= sum(each)
+        return not stage.ties and stage.tasks <= sum(each)
 
     stages = tuple(replace(stage, gang=rng.random() < 0.4 and fits(stage)) for stage in entry.job.stages)
     return replace(entry, job=replace(entry.job, stages=stages))

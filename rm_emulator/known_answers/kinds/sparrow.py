@@ -192,9 +192,9 @@ class _Played:
 
 def _workers(case: Case) -> Iterator[tuple[str, int]]:
     """Names with slots: a list of names, or by name."""
-    given, plain = case["workers"], case.get("slots") or 1
+    given, plain = case["workers"], int(case.get("slots", 1))
     for name in given:
-        about = given[name] if isinstance(given, Mapping) else {}
+        about: Mapping[str, int] = given[name] if isinstance(given, Mapping) else {}
         only(about, {"slots"}, f"worker '{name}': key")
         yield name, about.get("slots", plain)
 
