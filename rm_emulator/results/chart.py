@@ -217,7 +217,7 @@ class Cells:
         # Which task follows which counts for edges that are no barriers alone, and costs a column.
         tasks = attempts(self._place(label, seed), [*TASK_COLUMNS, "task"]) if said.tied else self.scan(label, seed)
         names = said.stages.unique(["job", "stage"]).select("job", "stage", "name")
-        opened = waits.opened(jobs, tasks, said.stages).join(names, on=["job", "stage"])
+        opened = waits.opened(jobs, tasks, said.stages, said.tied).join(names, on=["job", "stage"])
         return waits.stretches(jobs, tasks, self.nodes(label, seed), said), opened
 
     @property

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -158,13 +159,11 @@ def stretches(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame, said: Lo
 def _waits(jobs: pl.DataFrame, tasks: pl.DataFrame, said: LoggedHolds, end: pl.Expr, *, pilots: bool) -> pl.DataFrame:
     """`job, from_ms, to_ms, reason` of some jobs. pilots: whether any job of the cell waits for pilots."""
     whole = said.stages.unique(["job", "stage"]).group_by("job").agg(left=pl.col("tasks").sum())
+    plain = opened(jobs, tasks, said.stages.filter(~pl.col("job").is_in(list(said.tied))))
     facts = [
         jobs.select("submit_ms", job="id").join(whole, on="job").select("job", "left", at="submit_ms"),
-        opened(jobs, tasks, said.stages)
-        .drop_nulls("at")
-        .select("job", "at", ready="tasks")
-        .filter(~pl.col("job").is_in(list(said.tied))),
-        _let_in(jobs, tasks, said.tied),
+        plain.drop_nulls("at").select("job", "at", ready="tasks"),
+        _let_in(jobs, tasks, said.tied).select("job", "at", ready=pl.lit(1)),
         tasks.select("job", at="granted_ms", left=pl.lit(-1), ready=pl.lit(-1)),
         tasks.filter(pl.col("code") != 0).select("job", at="ended_ms", left=pl.lit(1), ready=pl.lit(1)),
         said.holds.filter(pl.col("job").is_in(jobs["id"].implode())).select("job", "reason", at="at_ms"),
@@ -187,10 +186,12 @@ def _waits(jobs: pl.DataFrame, tasks: pl.DataFrame, said: LoggedHolds, end: pl.E
     return waits.select("job", from_ms="at", to_ms="to", reason=reason)
 
 
-def opened(jobs: pl.DataFrame, tasks: Attempts, stages: pl.DataFrame) -> pl.DataFrame:
+def opened(
+    jobs: pl.DataFrame, tasks: Attempts, stages: pl.DataFrame, tied: Mapping[str, Job] = MappingProxyType({})
+) -> pl.DataFrame:
     """`job, stage, tasks, at`: when each stage opens (the last stage before is done), null for a closed stage.
 
-    stages: as of `Said`.
+    stages, tied: as of `LoggedHolds`; a stage of a tied job opens when its first task may start.
     """
     ends = tasks.lazy().filter(pl.col("code") == 0).group_by("job", "stage")
     done = ends.agg(done=pl.len(), at=pl.col("ended_ms").max()).collect(engine="streaming")
@@ -200,11 +201,16 @@ def opened(jobs: pl.DataFrame, tasks: Attempts, stages: pl.DataFrame) -> pl.Data
     opens = came.with_columns(at=pl.when(pl.col("parent").is_null()).then("submit_ms").otherwise("at"))
     never = pl.col("at").is_null().any()
     at = pl.when(~never).then(pl.col("at").max())
-    return opens.group_by("job", "stage").agg(pl.col("tasks").first(), at=at)
+    found = opens.group_by("job", "stage").agg(pl.col("tasks").first(), at=at)
+    if not tied:
+        return found
+    first = _let_in(jobs, tasks.lazy().collect(), tied).group_by("job", "stage").agg(first=pl.col("at").min())
+    joined = found.join(first, on=["job", "stage"], how="left")
+    return joined.with_columns(at=pl.coalesce("first", "at")).drop("first")
 
 
 def _let_in(jobs: pl.DataFrame, tasks: pl.DataFrame, tied: Mapping[str, Job]) -> pl.DataFrame:
-    """`job, at, ready`: when tasks of jobs with edges that are no barriers may start, and how many."""
+    """`job, stage, at`: when each task of the jobs with edges that are no barriers may start."""
     rows: list[tuple[str, int, int]] = []
     own = jobs.filter(pl.col("id").is_in(list(tied)))
     attempts = tasks.filter(pl.col("job").is_in(own["id"].implode())).partition_by("job", as_dict=True)
@@ -216,14 +222,13 @@ def _let_in(jobs: pl.DataFrame, tasks: pl.DataFrame, tied: Mapping[str, Job]) ->
             grants[stage, task] = min(granted, grants.get((stage, task), granted))
             if code == 0:
                 ends[stage, task] = ended
-        for stage in tied[name].stages:
+        stages = tied[name].stages
+        for index, stage in enumerate(stages):
             for task in range(stage.tasks):
-                times = [
-                    _met_at(edge, tied[name].stages[edge.parent].tasks, task, grants, ends) for edge in stage.edges
-                ]
+                times = [_met_at(edge, stages[edge.parent].tasks, task, grants, ends) for edge in stage.edges]
                 if (at := max(times, default=submitted)) < math.inf:
-                    rows.append((name, int(at), 1))
-    return pl.DataFrame(rows, schema={"job": pl.String(), "at": pl.Int64(), "ready": pl.Int64()}, orient="row")
+                    rows.append((name, index, int(at)))
+    return pl.DataFrame(rows, schema={"job": pl.String(), "stage": pl.Int32(), "at": pl.Int64()}, orient="row")
 
 
 def _met_at(edge: Edge, tasks: int, task: int, grants: Times, ends: Times) -> float:

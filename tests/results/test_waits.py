@@ -91,6 +91,10 @@ def test_waits_for_edges_that_are_no_barriers_are_those_that_explain_tells(tmp_p
     told = story(logs_of(cell)[0], jobs["id"][0])
     sums = found.group_by("reason").agg((pl.col("to_ms") - pl.col("from_ms")).sum())
     assert dict(sums.iter_rows()) == {part.reason: part.ms for part in told.reasons if part.reason != STARTING}
+    said = waits.read(logs_of(cell))
+    opened = waits.opened(jobs, tasks, said.stages, said.tied).sort("stage")
+    # The first map may start with the end of the first scan. The last begins at 11 s, when three others are over.
+    assert opened["at"].to_list() == [0, 4000, 11_000]
 
 
 CLUSTER = {"node": [None], "resource": ["cpu"], "capacity": [1000], "start_ms": [0], "end_ms": [1000]}
