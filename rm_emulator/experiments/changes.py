@@ -142,6 +142,8 @@ def apart_gangs(setting: CellSetting, entry: WorkloadJob) -> Iterator[Change]:
         "with tasks that start one by one instead of in gangs",
         _with_job(setting, entry, stages=alone),
     )
+    if any(edge.kind == "one_to_one" and edge.parent in gangs for stage in stages for edge in stage.ties):
+        return  # the stage below has as many tasks
     times = Execution(setting.config, setting.seed, waves_of(setting.built)).stage_times(entry)
     halved, runtimes = list(stages), list(entry.runtimes)
     for index in gangs:

@@ -218,9 +218,11 @@ class Cells:
         return self._logged[label, seed]
 
     def _read_logs(self, label: str, seed: int, logs: Sequence[Path]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        jobs, tasks, said = self.jobs[label, seed], self.scan(label, seed), waits.read(logs)
+        jobs, said = self.jobs[label, seed], waits.read(logs)
+        # Which task follows which counts for edges that are no barriers alone, and costs a column.
+        tasks = attempts(self._place(label, seed), [*TASK_COLUMNS, "task"]) if said.tied else self.scan(label, seed)
         names = said.stages.unique(["job", "stage"]).select("job", "stage", "name")
-        opened = waits.opened(jobs, tasks, said.stages).join(names, on=["job", "stage"])
+        opened = waits.opened(jobs, tasks, said.stages, said.tied).join(names, on=["job", "stage"])
         return waits.stretches(jobs, tasks, self.nodes(label, seed), said), opened
 
     @property

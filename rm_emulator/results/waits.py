@@ -9,9 +9,11 @@ all jobs cost a single pass through the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -23,6 +25,7 @@ from rm_emulator.results.metrics import Attempts, blocks, whole_cluster
 from rm_emulator.results.replay import log_blocks
 from schedulers.core.decisions import Hold
 from schedulers.core.events import JobSubmitted
+from schedulers.core.model import Edge, Job
 from schedulers.core.reasons import Reason
 
 #: What each reason means where its numbers are not known.
@@ -53,6 +56,8 @@ MEANINGS: Final = {
     Reason.WAITS_FOR_THOUGHT: "its scheduler thinks, about it or about others before it",
     Reason.WAITS_FOR_OFFER: "a node has room and has not been on offer yet",
 }
+#: By stage and task, ms.
+Times = Mapping[tuple[int, int], int]
 #: A cluster of which less is free counts as full.
 _FULL: Final = 0.05
 #: Each with the line end before.
@@ -82,12 +87,15 @@ class LoggedHolds(msgspec.Struct, frozen=True):
     """`job, at_ms, reason`, in the order of the log."""
     stages: pl.DataFrame
     """`job, stage, tasks, parent, name`, a row for each parent, a row with null for a stage without parents."""
+    tied: dict[str, Job] = {}
+    """Jobs with edges that are no barriers."""
 
 
 def read(logs: Iterable[Path]) -> LoggedHolds:
     """Reads the logs of a cell once. Raises InvalidInput for a log without a readable end."""
     holds: list[tuple[str, int, str]] = []
     stages: list[tuple[str, int, int, int | None, str]] = []
+    tied: dict[str, Job] = {}
     fact = b""
     at, hold = msgspec.json.Decoder(_At), msgspec.json.Decoder(Hold)
     submitted = msgspec.json.Decoder(JobSubmitted)
@@ -96,6 +104,8 @@ def read(logs: Iterable[Path]) -> LoggedHolds:
         lines = b"\n" + block
         for place in _places(lines, _SUBMITTED):
             job = submitted.decode(_line(lines, place)).job
+            if any(stage.ties for stage in job.stages):
+                tied[job.id] = job
             for index, stage in enumerate(job.stages):
                 stages += [(job.id, index, stage.tasks, parent, stage.name) for parent in stage.above or (None,)]
         for place in _places(lines, _HOLD):
@@ -105,7 +115,7 @@ def read(logs: Iterable[Path]) -> LoggedHolds:
                 holds.append((said.job, at.decode(fact).at, said.reason.value))
         fact = _last_fact(lines, len(lines)) or fact
     return LoggedHolds(
-        pl.DataFrame(holds, schema=_HOLDS, orient="row"), pl.DataFrame(stages, schema=_STAGES, orient="row")
+        pl.DataFrame(holds, schema=_HOLDS, orient="row"), pl.DataFrame(stages, schema=_STAGES, orient="row"), tied
     )
 
 
@@ -136,7 +146,7 @@ def stretches(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame, said: Lo
     """
     end = pl.lit(_last(jobs, tasks, said.holds))
     pilots = bool((said.holds["reason"] == Reason.WAITS_FOR_PILOTS).any())
-    columns = ("job", "stage", "granted_ms", "ended_ms", "pilot", "code")
+    columns = ("job", "stage", "granted_ms", "ended_ms", "pilot", "code", *(("task",) if said.tied else ()))
     found = [
         _merged(_waits(some, attempts, said, end, pilots=pilots)) for some, attempts in blocks(jobs, tasks, *columns)
     ]
@@ -149,9 +159,11 @@ def stretches(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame, said: Lo
 def _waits(jobs: pl.DataFrame, tasks: pl.DataFrame, said: LoggedHolds, end: pl.Expr, *, pilots: bool) -> pl.DataFrame:
     """`job, from_ms, to_ms, reason` of some jobs. pilots: whether any job of the cell waits for pilots."""
     whole = said.stages.unique(["job", "stage"]).group_by("job").agg(left=pl.col("tasks").sum())
+    plain = opened(jobs, tasks, said.stages.filter(~pl.col("job").is_in(list(said.tied))))
     facts = [
         jobs.select("submit_ms", job="id").join(whole, on="job").select("job", "left", at="submit_ms"),
-        opened(jobs, tasks, said.stages).drop_nulls("at").select("job", "at", ready="tasks"),
+        plain.drop_nulls("at").select("job", "at", ready="tasks"),
+        _let_in(jobs, tasks, said.tied).select("job", "at", ready=pl.lit(1)),
         tasks.select("job", at="granted_ms", left=pl.lit(-1), ready=pl.lit(-1)),
         tasks.filter(pl.col("code") != 0).select("job", at="ended_ms", left=pl.lit(1), ready=pl.lit(1)),
         said.holds.filter(pl.col("job").is_in(jobs["id"].implode())).select("job", "reason", at="at_ms"),
@@ -174,10 +186,12 @@ def _waits(jobs: pl.DataFrame, tasks: pl.DataFrame, said: LoggedHolds, end: pl.E
     return waits.select("job", from_ms="at", to_ms="to", reason=reason)
 
 
-def opened(jobs: pl.DataFrame, tasks: Attempts, stages: pl.DataFrame) -> pl.DataFrame:
+def opened(
+    jobs: pl.DataFrame, tasks: Attempts, stages: pl.DataFrame, tied: Mapping[str, Job] = MappingProxyType({})
+) -> pl.DataFrame:
     """`job, stage, tasks, at`: when each stage opens (the last stage before is done), null for a closed stage.
 
-    stages: as of `Said`.
+    stages, tied: as of `LoggedHolds`; a stage of a tied job opens when its first task may start.
     """
     ends = tasks.lazy().filter(pl.col("code") == 0).group_by("job", "stage")
     done = ends.agg(done=pl.len(), at=pl.col("ended_ms").max()).collect(engine="streaming")
@@ -187,7 +201,43 @@ def opened(jobs: pl.DataFrame, tasks: Attempts, stages: pl.DataFrame) -> pl.Data
     opens = came.with_columns(at=pl.when(pl.col("parent").is_null()).then("submit_ms").otherwise("at"))
     never = pl.col("at").is_null().any()
     at = pl.when(~never).then(pl.col("at").max())
-    return opens.group_by("job", "stage").agg(pl.col("tasks").first(), at=at)
+    found = opens.group_by("job", "stage").agg(pl.col("tasks").first(), at=at)
+    if not tied:
+        return found
+    first = _let_in(jobs, tasks.lazy().collect(), tied).group_by("job", "stage").agg(first=pl.col("at").min())
+    joined = found.join(first, on=["job", "stage"], how="left")
+    return joined.with_columns(at=pl.coalesce("first", "at")).drop("first")
+
+
+def _let_in(jobs: pl.DataFrame, tasks: pl.DataFrame, tied: Mapping[str, Job]) -> pl.DataFrame:
+    """`job, stage, at`: when each task of the jobs with edges that are no barriers may start."""
+    rows: list[tuple[str, int, int]] = []
+    own = jobs.filter(pl.col("id").is_in(list(tied)))
+    attempts = tasks.filter(pl.col("job").is_in(own["id"].implode())).partition_by("job", as_dict=True)
+    for name, submitted in own.select("id", "submit_ms").iter_rows():
+        grants: dict[tuple[int, int], int] = {}
+        ends: dict[tuple[int, int], int] = {}
+        found = attempts.get((name,), tasks.clear()).select("stage", "task", "granted_ms", "ended_ms", "code")
+        for stage, task, granted, ended, code in found.iter_rows():
+            grants[stage, task] = min(granted, grants.get((stage, task), granted))
+            if code == 0:
+                ends[stage, task] = ended
+        stages = tied[name].stages
+        for index, stage in enumerate(stages):
+            for task in range(stage.tasks):
+                times = [_met_at(edge, stages[edge.parent].tasks, task, grants, ends) for edge in stage.edges]
+                if (at := max(times, default=submitted)) < math.inf:
+                    rows.append((name, index, int(at)))
+    return pl.DataFrame(rows, schema={"job": pl.String(), "stage": pl.Int32(), "at": pl.Int64()}, orient="row")
+
+
+def _met_at(edge: Edge, tasks: int, task: int, grants: Times, ends: Times) -> float:
+    """When an edge lets the task start, ms; infinity: not yet. tasks: of the parent."""
+    if edge.kind == "one_to_one":
+        return ends.get((edge.parent, task), math.inf)
+    done = sorted(ends.get((edge.parent, other), math.inf) for other in range(tasks))
+    begun = max(grants.get((edge.parent, other), math.inf) for other in range(tasks))
+    return max(begun, done[(edge.least(tasks) if edge.kind == "share" else tasks) - 1])
 
 
 def _sampled(tasks: pl.DataFrame) -> pl.DataFrame:

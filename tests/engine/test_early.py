@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -10,10 +12,14 @@ from rm_emulator.engine.config import Central, EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, MemoryRecording, job, node, replay, stage
 from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Workload, WorkloadJob
+from schedulers.core.abilities import Preempts
 from schedulers.core.errors import InvalidJob
+from schedulers.core.live import RUNNING
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Edge, Job, Stage, check_job
+from schedulers.core.policy import ClusterView, Policy, Victim
 from schedulers.core.scheduler import Scheduler
+from schedulers.policies.fifo import Fifo
 
 SLOW_START = Edge(parent=0, kind="share", share=0.05)
 ONE_TO_ONE = Edge(parent=0, kind="one_to_one")
@@ -24,12 +30,17 @@ def tied(tasks: int, *edges: int | Edge, name: str = "s", **fields: object) -> S
 
 
 class Run:
-    """A run of jobs that arrive at 0, each with its run times, under fifo."""
+    """A run of jobs that arrive at 0, and job b at `last_ms`, each with its run times, under fifo."""
 
-    def __init__(self, *jobs: tuple[Job, tuple[RunTimes, ...]], nodes: int = 2, slots: int = 1, **config) -> None:
-        self.config = EngineConfig(
-            nodes=tuple(node(f"n{i}", slots) for i in range(nodes)), **{"profile": "events", **config}
-        )
+    def __init__(
+        self,
+        *jobs: tuple[Job, tuple[RunTimes, ...]],
+        nodes: int = 2,
+        policy: Policy | None = None,
+        last_ms: int = 0,
+        **config,
+    ) -> None:
+        self.config = EngineConfig(nodes=tuple(node(f"n{i}") for i in range(nodes)), **{"profile": "events", **config})
         self.log: list[bytes] = []
         made = SchedulerConfig(
             resources=("cpu", "memory"),
@@ -38,8 +49,10 @@ class Run:
             executors=self.config.executors is not None,
         )
         log = Log(self.log.append)
-        self.audit, self.kept = Audit(Scheduler(made, log=log)), MemoryRecording()
-        entries = tuple(WorkloadJob(job=spec, submit_ms=0, runtimes=times) for spec, times in jobs)
+        self.audit, self.kept = Audit(Scheduler(made, log=log, policy=policy)), MemoryRecording()
+        entries = tuple(
+            WorkloadJob(job=spec, submit_ms=last_ms * (spec.id == "b"), runtimes=times) for spec, times in jobs
+        )
         self.simulation = Simulation(self.config, Workload(name="t", jobs=entries), self.audit, self.kept)
         self.simulation.run()
         self.audit.drained()
@@ -82,6 +95,33 @@ def test_no_reduce_task_gets_a_container_while_a_map_waits() -> None:
     # With two slots for four maps of 10 s the share is reached at 10 s, and the last two maps take both slots.
     run = Run((job("a", stage(4), tied(2, SLOW_START)), (Fixed(10_000), REDUCES)))
     assert run.of(1) == [(20_000, 20_000, 25_000)] * 2
+
+
+class PreemptsAMap(Fifo, Preempts):
+    """Preempts the last map of job a once, when job b comes."""
+
+    preempted = False
+
+    def victims(self, view: ClusterView) -> Sequence[Victim]:
+        if "b" not in view.jobs:
+            return ()
+        running = [c.id for c in view.containers.values() if (c.stage, c.task, c.status) == (0, 2, RUNNING)]
+        if self.preempted or not running:
+            return ()
+        self.preempted = True
+        return [Victim(running[0], "test", "a")]
+
+
+def test_when_a_map_must_run_again_its_early_reduce_task_gives_up_its_slot_until_the_map_has_one() -> None:
+    spec = job("a", stage(3, name="map"), tied(2, SLOW_START, name="reduce"))
+    other = job("b", stage(1)), (Fixed(1000),)
+    policy = PreemptsAMap(PreemptsAMap.Params())
+    run = Run((spec, (MAPS, REDUCES)), other, policy=policy, startup=Fixed(4000), last_ms=20_000)
+    failed = [(t.stage, t.task, t.granted_ms, t.started_ms, t.ended_ms) for t in run.kept.tasks if t.code]
+    # The core hears of the map's end a ms after the preemption, and preempts the reduce task.
+    assert failed == [(0, 2, 14_000, 18_000, 20_000), (1, 0, 14_000, None, 20_001)]
+    assert run.of(0)[2] == (20_001, 24_001, 44_001)
+    assert run.of(1) == [(20_002, 44_001, 49_001), (44_001, 48_001, 53_001)]
 
 
 def test_an_early_task_waits_for_the_last_of_two_parents() -> None:

@@ -62,6 +62,41 @@ def test_attempts_read_in_blocks_have_the_waits_of_all_together(hello, monkeypat
     assert stages.lives(lived, tasks.lazy(), opened) == lives
 
 
+#: Slow start behind a pipeline, with less room than the pipeline could use.
+TIED = """
+apiVersion: rm-emulator.io/v1alpha1
+kind: Scenario
+metadata: {name: tied}
+spec:
+  seeds: [1]
+  cluster: {nodes: [{count: 2, capacity: {cpu: 2}}], profile: events}
+  policies: [{kind: fifo}]
+  workload:
+    kind: jobs
+    jobs:
+      - name: etl
+        stages:
+          - {name: scan, tasks: 5, demand: {cpu: 1}, duration: [4s, 9s, 6s, 5s, 7s]}
+          - {name: map, tasks: 5, demand: {cpu: 1}, duration: 3s, parents: [{stage: scan, kind: one_to_one}]}
+          - {name: reduce, tasks: 3, demand: {cpu: 1}, duration: 6s, parents: [{stage: map, share: 0.5}]}
+"""
+
+
+def test_waits_for_edges_that_are_no_barriers_are_those_that_explain_tells(tmp_path):
+    (tmp_path / "tied.yaml").write_text(TIED, encoding="utf-8")
+    rm_emulator.run(tmp_path / "tied.yaml", out=tmp_path / "out", jobs=1)
+    cell = tmp_path / "out/runs/fifo/1"
+    jobs, tasks, nodes = tables(cell)
+    found = waits.stretches(jobs, tasks, nodes, waits.read(logs_of(cell)))
+    told = story(logs_of(cell)[0], jobs["id"][0])
+    sums = found.group_by("reason").agg((pl.col("to_ms") - pl.col("from_ms")).sum())
+    assert dict(sums.iter_rows()) == {part.reason: part.ms for part in told.reasons if part.reason != STARTING}
+    said = waits.read(logs_of(cell))
+    opened = waits.opened(jobs, tasks, said.stages, said.tied).sort("stage")
+    # The first map may start with the end of the first scan. The last begins at 11 s, when three others are over.
+    assert opened["at"].to_list() == [0, 4000, 11_000]
+
+
 CLUSTER = {"node": [None], "resource": ["cpu"], "capacity": [1000], "start_ms": [0], "end_ms": [1000]}
 STAGES = {"job": pl.String(), "stage": pl.Int32(), "tasks": pl.Int64(), "parent": pl.Int32()}
 
