@@ -106,11 +106,24 @@ def test_the_engine_commits_what_the_definition_says(case: dict[str, Any]) -> No
 # -- whole runs of small random scenarios ---------------------------------------------------------
 
 
+def _behind_barriers(workload: Workload) -> Workload:
+    """The same jobs with barriers alone: no architecture has other edges."""
+    replace = msgspec.structs.replace
+    jobs = (
+        replace(
+            each, job=replace(each.job, stages=tuple(replace(stage, parents=stage.above) for stage in each.job.stages))
+        )
+        for each in workload.jobs
+    )
+    return replace(workload, jobs=tuple(jobs))
+
+
 def thinking(
     architecture: Architecture, policy: str = "fifo", seed: int = 1
 ) -> tuple[Simulation, MemoryRecording, list[list[bytes]]]:
     """A run of a small random scenario: its simulation, what was recorded, and each scheduler's log as lines."""
     made = case(seed, profile="events", executors=False)
+    workload = _behind_barriers(made.workload)
     config = msgspec.structs.replace(made.config, architecture=architecture, containers_per_heartbeat=None)
     thinkers = getattr(architecture, "thinkers", (Thinker(name="all"),))
     logs: list[list[bytes]] = [[] for _ in thinkers]
@@ -127,8 +140,8 @@ def thinking(
         )
         schedulers.append(Scheduler(settings, log=Log(chunks.append)))
     kept = MemoryRecording()
-    several = MultipleSchedulers(schedulers, assign_jobs(made.workload.jobs, thinkers))
-    simulation = Simulation(config, made.workload, several, kept, seed=seed, oracle=True)
+    several = MultipleSchedulers(schedulers, assign_jobs(workload.jobs, thinkers))
+    simulation = Simulation(config, workload, several, kept, seed=seed, oracle=True)
     simulation.run()
     for scheduler in schedulers:
         assert scheduler._log is not None
