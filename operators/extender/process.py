@@ -382,27 +382,33 @@ class BrainProcess:
         metrics.show(metrics.HOLDS, holds)
 
     async def _save(self, term: Leadership) -> None:
-        """Store the snapshot every few seconds while there is anything new; large snapshots less often."""
-        version, pause, jobs = -1, self.config.snapshot.every_s, 0
+        """Store what is new every few seconds: the snapshot, or between large snapshots the log alone."""
+        version, jobs, every, whole_s = -1, 0, self.config.snapshot.every_s, 0.0
         while True:
-            await asyncio.sleep(pause)
+            left = whole_s - time.monotonic()
+            await asyncio.sleep(left if every <= left < 2 * every else every)
             jobs = await self._save_history(jobs)
-            if term.brain.scheduler.state.version == version:
+            state = term.brain.scheduler.state
+            if state.version == version:
                 continue
-            version = term.brain.scheduler.state.version
+            version = state.version
             began = time.perf_counter()
-            data = term.brain.snapshot()
-            # A snapshot stops all decisions, so at most a twentieth of the time goes to snapshots.
-            pause = max(self.config.snapshot.every_s, 20 * (time.perf_counter() - began))
-            metrics.SNAPSHOT_BYTES.set(len(data))
+            data = None if time.monotonic() < whole_s else term.brain.snapshot()
+            piece = term.events.cut(state.now)
             try:
-                await self.snapshots.store(data)
+                if data is None:
+                    await self.snapshots.extend(piece)
+                    continue
+                # A snapshot stops all decisions, so at most a twentieth of the time goes to snapshots.
+                whole_s = time.monotonic() + 20 * (time.perf_counter() - began)
+                metrics.SNAPSHOT_BYTES.set(len(data))
+                await self.snapshots.store(data, piece)
             except Superseded:
                 log.warning("a later leader has stored its snapshot; this replica stores none any more")
                 return
             except ApiError as error:
                 log.warning("the snapshot is stored later", why=str(error))
-                version = -1
+                version, whole_s = -1, 0.0
 
     async def _save_history(self, before: int) -> int:
         """Store the newest finished jobs if any job was added after the first `before`; returns the jobs added so far.

@@ -25,8 +25,8 @@ class Follower:
     def __init__(self, snapshot: bytes, line: int = 0) -> None:
         self._said = bytearray()
         self._log = Log(self._said.extend)
-        self.scheduler = Scheduler.restore(snapshot, log=self._log)
-        self._log.flush()
+        self.scheduler = Scheduler.restore(snapshot)
+        self.scheduler.log_to(self._log)
         self.line = line
         """Lines of the followed log that have been heard, those before the snapshot included."""
 
@@ -54,3 +54,8 @@ class Follower:
             number = next((n for n, pair in enumerate(zip(told, own, strict=False)) if pair[0] != pair[1]), len(own))
             raise Astray(f"line {self.line + number + 1} of the log would be another here")
         self.line += len(told)
+
+    def leave(self) -> Scheduler:
+        """The scheduler, to go on elsewhere than the followed core; the follower hears no more."""
+        self.scheduler.log_to(None)
+        return self.scheduler

@@ -449,6 +449,10 @@ class Scheduler:
             }
         )
 
+    def log_to(self, log: Log | None) -> None:
+        """Write to another log from here on, without a header, or to none."""
+        self._log = self.idle_beats.log = log
+
     @classmethod
     def restore(cls, data: bytes, *, log: Log | None = None) -> Scheduler:
         """The scheduler described by `snapshot`, with the same decisions from now on."""
@@ -461,7 +465,7 @@ class Scheduler:
             scheduler.predictor.load(saved["predictor"])
         scheduler.policy.load(saved["policy"], scheduler.view)
         scheduler.decision_count = saved["decided"]
-        scheduler._log = scheduler.idle_beats.log = log
+        scheduler.log_to(log)
         if log is not None:
             log.header(scheduler.config, data)
         return scheduler

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import structlog
 
-from forecaster.answers import Answers, MemoryUnusable, NoAnswer
+from forecaster.answers import Answered, MemoryUnusable, NoAnswer
 from forecaster.config import ForecasterConfig
 from forecaster.process import WRITES_PER_S, ForecasterProcess
 from operators import metrics
@@ -19,6 +19,7 @@ from operators.client import Client, Conflict, Forbidden, NotFound, Unreachable
 from operators.extender.snapshots import Snapshots
 from operators.serving.ports import ManagementPort
 from schedulers.objects.dagjob import ExpectedStatus
+from schedulers.objects.memory import Place
 from tests.kubernetes.store import Store, StoreClient, VirtualLoop, run_virtual
 from tests.kubernetes.test_snapshots import noise
 
@@ -103,13 +104,13 @@ def observed(
     """The API server after so many seconds of a forecaster whose plays take so long, and how often they were asked."""
     asked = 0
 
-    async def ask(config_maps: Sequence[dict[str, Any]], read_ms: int, *, within_s: float) -> Answers:
+    async def ask(config_maps: Sequence[dict[str, Any]], read_ms: int, *, whole: bool, within_s: float) -> Answered:
         nonlocal asked
         asked += 1
         await asyncio.sleep(plays_s)
         if error is not None:
             raise error
-        return {f"n/j{i}.uid-{i:04}"[:99]: UNKNOWN for i in range(jobs)}
+        return Answered({f"n/j{i}.uid-{i:04}"[:99]: UNKNOWN for i in range(jobs)}, Place("", 0))
 
     async def main(_: VirtualLoop) -> Api:
         api = Api(Store(), jobs)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from forecaster.answers import DRAWS, Answers, MemoryUnusable, NoAnswer, answers_of
+from forecaster.answers import DRAWS, Answers, MemoryUnusable, NoAnswer, Plays
 from operators.client import stamp
 from rm_emulator.forecasts.asked import Question, ask_present
 from rm_emulator.forecasts.present import present_of
@@ -35,7 +35,14 @@ def of_a_job(*past: PastJob) -> list[dict[str, Any]]:
 
 
 def answered(maps: list[dict[str, Any]], within_s: float = 60) -> Answers:
-    return asyncio.run(answers_of(maps, READ_MS, within_s=within_s))
+    async def main() -> Answers:
+        plays = Plays()
+        try:
+            return (await plays(maps, READ_MS, whole=True, within_s=within_s)).answers
+        finally:
+            await plays.end()
+
+    return asyncio.run(main())
 
 
 @pytest.mark.slow
