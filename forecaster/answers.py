@@ -19,7 +19,7 @@ from operators.client import stamp
 from schedulers.core.errors import UserError
 from schedulers.core.following import Astray
 from schedulers.objects.dagjob import ExpectedStatus, ExpectedTimes
-from schedulers.objects.memory import Place
+from schedulers.objects.memory import LogPlace
 
 if TYPE_CHECKING:
     from rm_emulator.forecasts.present import FollowedPresent
@@ -47,7 +47,7 @@ class Answered(NamedTuple):
     """The answer for each live job, by its id in the core, and where in the log the core that is kept stands."""
 
     answers: Answers
-    place: Place
+    place: LogPlace
 
 
 class _Question(msgspec.Struct):
@@ -58,7 +58,7 @@ class _Question(msgspec.Struct):
 
 class _Reply(msgspec.Struct):
     answers: Answers | None = None
-    place: Place = Place("", 0)
+    place: LogPlace = LogPlace("", 0)
     error: Literal["", "unusable", "astray", "failed"] = ""
     why: str = ""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from operators.client import Client, NotFound, path_of
-from schedulers.objects.memory import HISTORY, SNAPSHOT, Damaged, Index, Place, read_index
+from schedulers.objects.memory import HISTORY, SNAPSHOT, Damaged, Index, LogPlace, read_index
 
 #: The brain deletes replaced chunks: a reader begins anew if a chunk has gone meanwhile.
 _ATTEMPTS: Final = 3
@@ -26,7 +26,7 @@ class Memory(NamedTuple):
 
 
 async def read_memory(
-    client: Client, namespace: str, before: tuple[str, ...] = (), place: Place | None = None
+    client: Client, namespace: str, before: tuple[str, ...] = (), place: LogPlace | None = None
 ) -> Memory | None:
     """The present memory; None if there is none, or none but that of version `before`. Raises ApiError, OSError.
 
@@ -67,7 +67,7 @@ def _index(config_map: Mapping[str, Any]) -> Index | None:
         return None  # whoever unpacks the memory says so
 
 
-def _why_whole(index: Index | None, place: Place | None) -> Why:
+def _why_whole(index: Index | None, place: LogPlace | None) -> Why:
     if place is None:
         return "first"
     if index is None or index.log != place.log:
@@ -75,7 +75,7 @@ def _why_whole(index: Index | None, place: Place | None) -> Why:
     return "gap" if index.since(place) is None else ""
 
 
-def _names(index: Index | None, place: Place | None) -> tuple[str, ...]:
+def _names(index: Index | None, place: LogPlace | None) -> tuple[str, ...]:
     """The ConfigMaps to be read besides the index; of a history all of them."""
     if index is None:
         return ()

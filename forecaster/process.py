@@ -25,7 +25,7 @@ from operators import metrics
 from operators.client import ApiError, Client, Conflict, NotFound, path_of, wall_ms
 from operators.serving.server import management, serve, serve_management
 from operators.serving.watchdog import LoopWatchdog
-from schedulers.objects.memory import Place
+from schedulers.objects.memory import LogPlace
 from schedulers.objects.names import API_VERSION
 
 log = structlog.get_logger()
@@ -60,7 +60,7 @@ class ForecasterProcess:
         self.config, self.client, self._ask = config, client, ask or Plays()
         self.told, self.refusals, self.watchdog = Told(), Refusals(), LoopWatchdog(_STUCK_S)
         self._version: tuple[str, ...] = ()  # of the memory that was played last
-        self._place: Place | None = None  # in the brain's log, of the core that the process of the plays keeps
+        self._place: LogPlace | None = None  # in the brain's log, of the core that the process of the plays keeps
         self._heard_s: float | None = None
         self.answers: Answers | None = None  # of the last round
 

@@ -31,8 +31,8 @@ from schedulers.objects.memory import (
     SNAPSHOT,
     BrainSnapshot,
     Damaged,
+    LogPlace,
     Piece,
-    Place,
     read_index,
     unpack,
     unpack_since,
@@ -54,7 +54,7 @@ class Present(msgspec.Struct, frozen=True):
     """The newest finished jobs, oldest first."""
     read_ms: int
     """When the memory was read."""
-    place: Place = Place("", 0)
+    place: LogPlace = LogPlace("", 0)
     """Where the core stands in the brain's event log."""
     tail: tuple[Piece, ...] = ()
     """What the log has told since."""
@@ -74,7 +74,7 @@ def present_of(config_maps: Iterable[Mapping[str, Any]], *, read_ms: int | None 
         index = read_index(maps[SNAPSHOT])
         saved = msgspec.msgpack.decode(unpack(index, maps), type=BrainSnapshot)
         history = _history(maps) or ()
-        place = Place(index.log, index.line)
+        place = LogPlace(index.log, index.line)
         tail = () if index.since(place) is None else unpack_since(index, place, maps)
     except (Damaged, msgspec.DecodeError) as error:
         raise InvalidInput(f"the memory of the brain is not whole: {error}") from None
@@ -103,9 +103,9 @@ class FollowedPresent:
             self._follower = _follower(present)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LogPlace:
         """Up to where the brain's event log has been heard."""
-        return Place(self._log, self._follower.line)
+        return LogPlace(self._log, self._follower.line)
 
     def go_on(self, config_maps: Iterable[Mapping[str, Any]]) -> None:
         """Take in the index, the segments of the log since `place`, and the history if another is stored.

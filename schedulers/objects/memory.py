@@ -29,7 +29,7 @@ FORMAT: Final = "zlib/1"
 PAST_JOBS: Final = 2000
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """A place in an event log."""
 
     log: str
@@ -97,7 +97,7 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
         """Lines of the log up to the end of the tail."""
         return self.tail[-1].last if self.tail else self.line
 
-    def since(self, place: Place) -> tuple[Segment, ...] | None:
+    def since(self, place: LogPlace) -> tuple[Segment, ...] | None:
         """The segments from a place on; None where the log is another, or segments are not there any more."""
         found = tuple(segment for segment in self.tail if segment.last > place.line)
         begins = found[0].first if found else self.end
@@ -132,7 +132,7 @@ def unpack(index: Index, chunks: Mapping[str, Mapping[str, Any]]) -> bytes:
     return _joined(index.chunks, index.sha256, chunks)
 
 
-def unpack_since(index: Index, place: Place, chunks: Mapping[str, Mapping[str, Any]]) -> tuple[Piece, ...]:
+def unpack_since(index: Index, place: LogPlace, chunks: Mapping[str, Mapping[str, Any]]) -> tuple[Piece, ...]:
     """The log from a place on. chunks: ConfigMaps by name. Raises Damaged, also for a gap."""
     segments = index.since(place)
     if segments is None:

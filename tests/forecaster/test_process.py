@@ -19,7 +19,7 @@ from operators.client import Client, Conflict, Forbidden, NotFound, Unreachable
 from operators.extender.snapshots import Snapshots
 from operators.serving.ports import ManagementPort
 from schedulers.objects.dagjob import ExpectedStatus
-from schedulers.objects.memory import Place
+from schedulers.objects.memory import LogPlace
 from tests.kubernetes.store import Store, StoreClient, VirtualLoop, run_virtual
 from tests.kubernetes.test_snapshots import noise
 
@@ -110,7 +110,7 @@ def observed(
         await asyncio.sleep(plays_s)
         if error is not None:
             raise error
-        return Answered({f"n/j{i}.uid-{i:04}"[:99]: UNKNOWN for i in range(jobs)}, Place("", 0))
+        return Answered({f"n/j{i}.uid-{i:04}"[:99]: UNKNOWN for i in range(jobs)}, LogPlace("", 0))
 
     async def main(_: VirtualLoop) -> Api:
         api = Api(Store(), jobs)
