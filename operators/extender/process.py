@@ -66,6 +66,8 @@ TAKE_OVER_S: Final = 30.0
 #: Seconds without a turn of one of a term's loops after which the process is not alive. The loops turn each second; a
 #: cycle over a large cluster may take a few.
 STUCK_S: Final = 15.0
+#: A snapshot stops all decisions: for each second of making one, so many go by before the next.
+REST: Final = 20
 
 
 class Leadership(NamedTuple):
@@ -399,8 +401,7 @@ class BrainProcess:
                 if data is None:
                     await self.snapshots.extend(piece)
                     continue
-                # A snapshot stops all decisions, so at most a twentieth of the time goes to snapshots.
-                whole_s = time.monotonic() + 20 * (time.perf_counter() - began)
+                whole_s = time.monotonic() + REST * (time.perf_counter() - began)
                 metrics.SNAPSHOT_BYTES.set(len(data))
                 await self.snapshots.store(data, piece)
             except Superseded:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from schedulers.core.errors import SchedulerError
 from schedulers.core.events import Event, Tick
 from schedulers.core.log import Ignored, Log, parse
-from schedulers.core.scheduler import Scheduler
+from schedulers.core.scheduler import Scheduler, log_to
 
 
 class Astray(SchedulerError):
@@ -26,7 +26,7 @@ class Follower:
         self._said = bytearray()
         self._log = Log(self._said.extend)
         self.scheduler = Scheduler.restore(snapshot)
-        self.scheduler.log_to(self._log)
+        log_to(self.scheduler, self._log)
         self.line = line
         """Lines of the followed log that have been heard, those before the snapshot included."""
 
@@ -57,5 +57,5 @@ class Follower:
 
     def leave(self) -> Scheduler:
         """The scheduler, to go on elsewhere than the followed core; the follower hears no more."""
-        self.scheduler.log_to(None)
+        log_to(self.scheduler, None)
         return self.scheduler

@@ -449,10 +449,6 @@ class Scheduler:
             }
         )
 
-    def log_to(self, log: Log | None) -> None:
-        """Write to another log from here on, without a header, or to none."""
-        self._log = self.idle_beats.log = log
-
     @classmethod
     def restore(cls, data: bytes, *, log: Log | None = None) -> Scheduler:
         """The scheduler described by `snapshot`, with the same decisions from now on."""
@@ -465,10 +461,15 @@ class Scheduler:
             scheduler.predictor.load(saved["predictor"])
         scheduler.policy.load(saved["policy"], scheduler.view)
         scheduler.decision_count = saved["decided"]
-        scheduler.log_to(log)
+        log_to(scheduler, log)
         if log is not None:
             log.header(scheduler.config, data)
         return scheduler
+
+
+def log_to(scheduler: Scheduler, log: Log | None) -> None:
+    """Let a scheduler write to another log from here on, without a header, or to none."""
+    scheduler._log = scheduler.idle_beats.log = log
 
 
 def _predictor(config: SchedulerConfig) -> Predictor | None:
