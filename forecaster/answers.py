@@ -69,6 +69,11 @@ class Plays:
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """Id of the process, None where there is none."""
+        return None if self._process is None else self._process.pid
+
     async def __call__(
         self, config_maps: Sequence[dict[str, Any]], read_ms: int, *, whole: bool, within_s: float
     ) -> Answered:
