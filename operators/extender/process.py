@@ -271,7 +271,7 @@ class BrainProcess:
             self.cache,
             releases,
             clock=wall_ms,
-            remember=lambda job, queue: self.history.add(job, queue=queue),
+            remember=self.history.add,
             expire_ms=int(1000 * self.config.releases.expire_s),
             reserved=self.config.nodes == "reserved",
             breaks=self._breaks,
