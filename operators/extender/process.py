@@ -385,31 +385,35 @@ class BrainProcess:
 
     async def _save(self, term: Leadership) -> None:
         """Store what is new every few seconds: the snapshot, or between large snapshots the log alone."""
-        version, jobs, every, whole_s = -1, 0, self.config.snapshot.every_s, 0.0
+        told = whole = -1  # versions of the state: up to which the log is stored, and of the snapshot
+        jobs, every, whole_s = 0, self.config.snapshot.every_s, 0.0
         while True:
             left = whole_s - time.monotonic()
             await asyncio.sleep(left if every <= left < 2 * every else every)
             jobs = await self._save_history(jobs)
-            state = term.brain.scheduler.state
-            if state.version == version:
-                continue
+            state, is_due = term.brain.scheduler.state, time.monotonic() >= whole_s
             version = state.version
+            if version == (whole if is_due else told):
+                continue
             began = time.perf_counter()
-            data = None if time.monotonic() < whole_s else term.brain.snapshot()
+            data = term.brain.snapshot() if is_due else None
             piece = term.events.cut(state.now)
             try:
-                if data is None:
-                    await self.snapshots.extend(piece)
-                    continue
-                whole_s = time.monotonic() + REST * (time.perf_counter() - began)
-                metrics.SNAPSHOT_BYTES.set(len(data))
-                await self.snapshots.store(data, piece)
+                if data is not None:
+                    whole_s = time.monotonic() + REST * (time.perf_counter() - began)
+                    metrics.SNAPSHOT_BYTES.set(len(data))
+                    await self.snapshots.store(data, piece)
+                    told = whole = version
+                elif await self.snapshots.extend(piece):
+                    told = version
+                else:
+                    whole_s = 0.0
             except Superseded:
                 log.warning("a later leader has stored its snapshot; this replica stores none any more")
                 return
             except ApiError as error:
                 log.warning("the snapshot is stored later", why=str(error))
-                version, whole_s = -1, 0.0
+                whole_s = 0.0
 
     async def _save_history(self, before: int) -> int:
         """Store the newest finished jobs if any job was added after the first `before`; returns the jobs added so far.

@@ -80,14 +80,15 @@ class Snapshots:
             index = replace(index, log=piece.log, line=piece.last, tail=tail)
         await self._change_index(index, term)
 
-    async def extend(self, piece: Piece) -> None:
-        """Put a piece of the log behind the stored tail; nothing where there is a gap. Raises Superseded, ApiError."""
+    async def extend(self, piece: Piece) -> bool:
+        """Put a piece of the log behind the stored tail; False where there is a gap. Raises Superseded, ApiError."""
         _, before = await self._read_index()
         term = self._checked_term(before)
         if before is None or not (tail := await self._tail(before, piece, term)):
-            return
+            return False
         self._generation = max(self._generation, before.generation) + 1
         await self._change_index(replace(before, generation=self._generation, tail=tail), term)
+        return True
 
     async def _change_index(self, index: Index, term: Term) -> None:
         # Only after all chunks: until here, readers find the old snapshot whole.
