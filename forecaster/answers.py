@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -197,7 +198,8 @@ def _line(error: Exception) -> str:
 
 def main() -> int:
     """Answer until standard input ends."""
-    keeper, asked, said = _Keeper(), sys.stdin.buffer, sys.stdout.buffer
+    keeper, asked, said = _Keeper(), sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever solvers print is no answer
     while len(length := asked.read(_LENGTH)) == _LENGTH:
         question = msgspec.json.decode(asked.read(int.from_bytes(length)), type=_Question)
         reply = msgspec.json.encode(keeper.reply(question))

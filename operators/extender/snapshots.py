@@ -2,7 +2,8 @@
 
 The form is that of `schedulers.objects.memory`; the index is written last, so there is always either the old snapshot
 or the new. A leader unaware of its end is stopped by the index: the index names the writer's term, is replaced only as
-it was read, and a later term is not overwritten.
+it was read, and a later term is not overwritten. Beside the snapshot stands the tail of the event log, for those who
+follow.
 """
 
 from __future__ import annotations

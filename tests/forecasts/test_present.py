@@ -22,15 +22,15 @@ from rm_emulator.forecasts.brains import shown
 from rm_emulator.forecasts.changes import AskedChange, Takeover, read_change, taken_over
 from rm_emulator.forecasts.moment import Paused as Memory
 from rm_emulator.forecasts.plays import Courses, Play, play
-from rm_emulator.forecasts.present import Present, paused_present, present_of
+from rm_emulator.forecasts.present import FollowedPresent, Present, paused_present, present_of
 from rm_emulator.issues import InvalidInput
 from rm_emulator.workload.model import PerTask, WorkloadJob
 from schedulers.core.decisions import Place
 from schedulers.core.events import ContainerStarted, JobCancelled, JobSubmitted, NodeAdded, QueueChanged, Tick
-from schedulers.core.log import SchedulerConfig
+from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, PastJob, Queue, Service, Stage
 from schedulers.core.scheduler import Scheduler
-from schedulers.objects.memory import HISTORY, PAST_JOBS, SNAPSHOT, BrainSnapshot
+from schedulers.objects.memory import HISTORY, PAST_JOBS, SNAPSHOT, BrainSnapshot, LogPlace, Piece
 from tests.cli.conftest import Command, command
 from tests.examples import examples
 from tests.forecasts.memories import config_maps
@@ -263,6 +263,21 @@ def test_a_policy_that_takes_a_cluster_over_hears_of_the_jobs_that_ended() -> No
     policy = {"kind": "sjf", "predictor": {"kind": "three_sigma"}}
     found = changed(Present(scheduler.snapshot(), history, 100), policy=policy)
     assert [delay.job for delay in found.jobs if delay.p50_ms < 0] == ["a/short"]
+
+
+def test_a_log_that_does_not_go_on_from_the_snapshot_leaves_the_snapshot_as_the_present() -> None:
+    scheduler = waiting("fifo", Job(id="a/live", stages=(Stage(name="s", tasks=2, demand=(1000,)),)))
+    core, place = scheduler.snapshot(), LogPlace("log", 7)
+    lost = JobCancelled(20, "a/live")
+    said = bytearray()
+    log = Log(said.extend)
+    log.add(lost, [])
+    log.flush()
+    for lines, line, jobs in ((bytes(said), 8, []), (bytes(said) + b'{"decision":"Hold"}\n', 7, ["a/live"])):
+        found = FollowedPresent(Present(core, (), 100, place, (Piece("log", 7, 8, 20, lines),)))
+        assert found.place == ("log", line)
+        state = found.paused(100).scheduler.state
+        assert [name for name, job in state.jobs.items() if not job.cancelled] == jobs
 
 
 # -- jobs to come -------------------------------------------------------------------------------
