@@ -152,7 +152,7 @@ def test_a_core_that_is_kept_answers_as_one_that_is_restored_and_says_when_it_ca
             await kept(memories[-1][0], READ_MS, whole=False, within_s=60)
         assert kept.pid is not None
         os.kill(kept.pid, signal.SIGKILL)
-        with pytest.raises(NoAnswer, match="^the process of the plays ended with -9$"):
+        with pytest.raises(NoAnswer, match=r"^the process of the plays ended with -9$"):
             await kept(memories[-1][0], READ_MS, whole=True, within_s=60)
         assert kept.pid is None
 
