@@ -1,4 +1,4 @@
-"""The forecaster's process: reads the brain's memory, has plays made, and writes what is news into DagJobs' status.
+"""The forecaster's process: follows the brain's memory, has plays made, and writes what is news into DagJobs' status.
 
 Nobody depends on the process, and everything that it knows is read anew after a start. So there is no leader: two
 processes at once would only write the same field twice.
@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from forecaster.answers import Answers, MemoryUnusable, NoAnswer, answers_of
+from forecaster.answers import Answered, Answers, MemoryUnusable, NoAnswer, Plays, WentAstray
 from forecaster.config import ForecasterConfig
 from forecaster.memory import read_memory
 from forecaster.told import Listed, Told, Word
@@ -25,6 +25,7 @@ from operators import metrics
 from operators.client import ApiError, Client, Conflict, NotFound, path_of, wall_ms
 from operators.serving.server import management, serve, serve_management
 from operators.serving.watchdog import LoopWatchdog
+from schedulers.objects.memory import LogPlace
 from schedulers.objects.names import API_VERSION
 
 log = structlog.get_logger()
@@ -44,19 +45,22 @@ _REFUSED_S: Final = 60.0
 
 
 class Ask(Protocol):
-    """Asks for answers, as `answers_of` does."""
+    """Asks for answers, as `Plays` does."""
 
-    def __call__(self, config_maps: Sequence[dict[str, Any]], read_ms: int, *, within_s: float) -> Awaitable[Answers]:
-        """See `answers_of`."""
+    def __call__(
+        self, config_maps: Sequence[dict[str, Any]], read_ms: int, *, whole: bool, within_s: float
+    ) -> Awaitable[Answered]:
+        """See `Plays`."""
 
 
 class ForecasterProcess:
     """One loop: read, list, play, write; never two plays at once."""
 
-    def __init__(self, config: ForecasterConfig, client: Client, identity: str, *, ask: Ask = answers_of) -> None:
-        self.config, self.client, self._ask = config, client, ask
+    def __init__(self, config: ForecasterConfig, client: Client, identity: str, *, ask: Ask | None = None) -> None:
+        self.config, self.client, self._ask = config, client, ask or Plays()
         self.told, self.refusals, self.watchdog = Told(), Refusals(), LoopWatchdog(_STUCK_S)
         self._version: tuple[str, ...] = ()  # of the memory that was played last
+        self._place: LogPlace | None = None  # in the brain's log, of the core that the process of the plays keeps
         self._heard_s: float | None = None
         self.answers: Answers | None = None  # of the last round
 
@@ -94,6 +98,9 @@ class ForecasterProcess:
                 await self._write()
             except MemoryUnusable as error:
                 _failed("memory", error)
+            except WentAstray as error:
+                self._version = ()  # the same memory, read as a whole, is of use
+                _failed("astray", error)
             except NoAnswer as error:
                 _failed("plays", error)
             except (ApiError, OSError, msgspec.DecodeError) as error:
@@ -109,7 +116,7 @@ class ForecasterProcess:
         """
         began_s = _now_s()
         read_ms = wall_ms()
-        memory = await read_memory(self.client, self.config.namespace, self._version)
+        memory = await read_memory(self.client, self.config.namespace, self._version, self._place)
         self._heard_s = _now_s()
         if memory is None and not self.told.has_answers:
             return
@@ -118,8 +125,14 @@ class ForecasterProcess:
             self.told.hear({}, listed)
             return
         # From here on the memory is done with: plays that failed once would fail again.
-        self._version = memory.version
-        self.answers = await self._ask(memory.config_maps, read_ms, within_s=_PLAYS_S)
+        self._version, self._place = memory.version, None
+        if memory.whole:
+            metrics.FORECAST_RELOADS.labels(memory.whole).inc()
+            if memory.whole != "first":
+                log.info("reads all of the brain's memory", why=memory.whole)
+        whole = bool(memory.whole)
+        self.answers, place = await self._ask(memory.config_maps, read_ms, whole=whole, within_s=_PLAYS_S)
+        self._place = place if place.log else None
         self.told.hear(self.answers, listed)
         quality = self.told.quality()
         metrics.FORECAST_ROUND.set(_now_s() - began_s)

@@ -130,8 +130,13 @@ FORECASTS: Final = Counter(
 FORECAST_ROUND: Final = Gauge("rm_forecast_round_seconds", "Length of the last round, from its memory to its answers.")
 FORECAST_FAILURES: Final = Counter(
     "rm_forecast_rounds_failed_total",
-    "Rounds without an answer; part: memory (not whole, or of another version), plays, api.",
+    "Rounds without an answer; part: memory (not whole, or of another version), astray, plays, api.",
     ["part"],
+)
+FORECAST_RELOADS: Final = Counter(
+    "rm_forecast_reloads_total",
+    "Rounds that read all of the brain's memory; cause: first (after a start or a failed round), leader, gap.",
+    ["cause"],
 )
 FORECAST_HELD: Final = Gauge(
     "rm_forecast_held", "Of the jobs that ended last, the share whose first 80 % interval held the end, 0 to 1."

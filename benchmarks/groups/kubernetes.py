@@ -10,7 +10,7 @@ from benchmarks.rows import Row, benchmark, cannot_run
 from devcluster.binaries import NoBinaries
 
 #: Modules of `benchmarks.kubernetes`, each with `rows`.
-PARTS: Final = ("latency", "beside", "cold_start", "cluster", "gang", "burst", "failover")
+PARTS: Final = ("latency", "beside", "rounds", "cold_start", "cluster", "gang", "burst", "failover")
 
 
 def _measuring(part: str) -> Callable[[bool], Iterator[Row]]:

@@ -36,7 +36,7 @@ class Brain:
         releases: ReleaseWriter,
         *,
         clock: Callable[[], int],
-        remember: Callable[[PastJob, str], None] = lambda job, queue: None,
+        remember: Callable[[PastJob], None] = lambda job: None,
         expire_ms: int = 30_000,
         reserved: bool = False,
         breaks: Breaks | None = None,

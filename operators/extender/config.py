@@ -54,7 +54,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Storing the core's state for the next leader."""
 
     every_s: Seconds = msgspec.field(default=5.0, name="everySeconds")
-    """Shortest time between two snapshots."""
+    """Shortest time between two snapshots; between large ones only what has happened is stored."""
 
 
 class ReleasesConfig(msgspec.Struct, frozen=True, kw_only=True):

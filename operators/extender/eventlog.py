@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Final, Literal
 
 import structlog
 
 from schedulers.core.log import Log
+from schedulers.objects.memory import Piece
 
 log = structlog.get_logger()
+
+#: Bytes of lines kept for `cut` at most: beyond, a snapshot is as soon read.
+_KEPT_BYTES: Final = 4 << 20
 
 
 class EventLog:
@@ -27,7 +32,9 @@ class EventLog:
             _prune(directory, max_bytes)
             # `x`: two terms never share a file, or the file would replay to neither's decisions.
             self._file = (directory / f"events-{at}.jsonl").open("xb")
-        self.log = Log(self._write, only_decisions=keep == "decisions")
+        self.log = Log(self._write, only_decisions=keep == "decisions", tell=self._keep)
+        self._name, self._kept = secrets.token_hex(8), bytearray()
+        self._first: int | None = 0  # lines before the kept; None: too many came
 
     def _write(self, lines: bytes) -> None:
         if self._file is None:
@@ -39,6 +46,20 @@ class EventLog:
             self._stop()
         else:
             self._file.write(lines)
+
+    def cut(self, now: int) -> Piece:
+        """The lines since the last cut; none of them where there were too many. now: time of the core, ms."""
+        self.log.flush()
+        first, last = self._first, self.log.lines
+        piece = Piece(self._name, last if first is None else first, last, now, bytes(self._kept))
+        self._first, self._kept = last, bytearray()
+        return piece
+
+    def _keep(self, lines: bytes) -> None:
+        if self._first is not None and len(self._kept) + len(lines) <= _KEPT_BYTES:
+            self._kept += lines
+        else:
+            self._first, self._kept = None, bytearray()
 
     def flush(self) -> None:
         """Hand all lines to the operating system."""

@@ -63,12 +63,12 @@ class History:
         self._unwritten: deque[Row] = deque(maxlen=keep)
         self._db = self._open()
 
-    def add(self, *jobs: PastJob, queue: str = "") -> None:
+    def add(self, *jobs: PastJob) -> None:
         """Remember finished jobs, in one transaction; the oldest beyond `keep` go.
 
         Raises sqlite3.IntegrityError for anything but a PastJob, and then remembers none of the jobs.
         """
-        self._unwritten.extend(_row(job, queue) for job in jobs)
+        self._unwritten.extend(_row(job) for job in jobs)
         try:
             self.flush()
         except sqlite3.IntegrityError:
@@ -197,14 +197,14 @@ def _is_damage(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
 
 
-def _row(job: PastJob, queue: str) -> Row:
+def _row(job: PastJob) -> Row:
     stages, demand = msgspec.json.encode(job.stages).decode(), msgspec.json.encode(job.demand).decode()
-    return job.name, job.user, job.app, queue, job.submitted, job.finished, stages, demand
+    return job.name, job.user, job.app, job.queue, job.submitted, job.finished, stages, demand
 
 
 def _past(row: Row) -> PastJob | None:
     """None, with a message, for a row written by somebody else."""
-    name, user, app, _, submitted, finished, stages, demand = row
+    name, user, app, queue, submitted, finished, stages, demand = row
     try:
         return PastJob(
             name=name,
@@ -214,6 +214,7 @@ def _past(row: Row) -> PastJob | None:
             user=user,
             app=app,
             demand=msgspec.json.decode(demand, type=tuple[int, ...]),
+            queue=queue,
         )
     except msgspec.DecodeError as error:
         log.warning("a row of the history file cannot be read and is left out", job=name, why=str(error))

@@ -119,6 +119,7 @@ class JobEntry:
             user=job.user,
             app=job.app,
             demand=job.stages[0].demand,
+            queue=job.queue,
         )
 
     @property

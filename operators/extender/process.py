@@ -66,6 +66,8 @@ TAKE_OVER_S: Final = 30.0
 #: Seconds without a turn of one of a term's loops after which the process is not alive. The loops turn each second; a
 #: cycle over a large cluster may take a few.
 STUCK_S: Final = 15.0
+#: A snapshot stops all decisions: for each second of making one, so many go by before the next.
+REST: Final = 20
 
 
 class Leadership(NamedTuple):
@@ -269,7 +271,7 @@ class BrainProcess:
             self.cache,
             releases,
             clock=wall_ms,
-            remember=lambda job, queue: self.history.add(job, queue=queue),
+            remember=self.history.add,
             expire_ms=int(1000 * self.config.releases.expire_s),
             reserved=self.config.nodes == "reserved",
             breaks=self._breaks,
@@ -382,27 +384,36 @@ class BrainProcess:
         metrics.show(metrics.HOLDS, holds)
 
     async def _save(self, term: Leadership) -> None:
-        """Store the snapshot every few seconds while there is anything new; large snapshots less often."""
-        version, pause, jobs = -1, self.config.snapshot.every_s, 0
+        """Store what is new every few seconds: the snapshot, or between large snapshots the log alone."""
+        told = whole = -1  # versions of the state: up to which the log is stored, and of the snapshot
+        jobs, every, whole_s = 0, self.config.snapshot.every_s, 0.0
         while True:
-            await asyncio.sleep(pause)
+            left = whole_s - time.monotonic()
+            await asyncio.sleep(left if every <= left < 2 * every else every)
             jobs = await self._save_history(jobs)
-            if term.brain.scheduler.state.version == version:
+            state, is_due = term.brain.scheduler.state, time.monotonic() >= whole_s
+            version = state.version
+            if version == (whole if is_due else told):
                 continue
-            version = term.brain.scheduler.state.version
             began = time.perf_counter()
-            data = term.brain.snapshot()
-            # A snapshot stops all decisions, so at most a twentieth of the time goes to snapshots.
-            pause = max(self.config.snapshot.every_s, 20 * (time.perf_counter() - began))
-            metrics.SNAPSHOT_BYTES.set(len(data))
+            data = term.brain.snapshot() if is_due else None
+            piece = term.events.cut(state.now)
             try:
-                await self.snapshots.store(data)
+                if data is not None:
+                    whole_s = time.monotonic() + REST * (time.perf_counter() - began)
+                    metrics.SNAPSHOT_BYTES.set(len(data))
+                    await self.snapshots.store(data, piece)
+                    told = whole = version
+                elif await self.snapshots.extend(piece):
+                    told = version
+                else:
+                    whole_s = 0.0
             except Superseded:
                 log.warning("a later leader has stored its snapshot; this replica stores none any more")
                 return
             except ApiError as error:
                 log.warning("the snapshot is stored later", why=str(error))
-                version = -1
+                whole_s = 0.0
 
     async def _save_history(self, before: int) -> int:
         """Store the newest finished jobs if any job was added after the first `before`; returns the jobs added so far.

@@ -2,7 +2,8 @@
 
 The form is that of `schedulers.objects.memory`; the index is written last, so there is always either the old snapshot
 or the new. A leader unaware of its end is stopped by the index: the index names the writer's term, is replaced only as
-it was read, and a later term is not overwritten.
+it was read, and a later term is not overwritten. Beside the snapshot stands the tail of the event log, for those who
+follow.
 """
 
 from __future__ import annotations
@@ -21,15 +22,19 @@ import structlog
 
 from operators.client import AlreadyExists, ApiError, Client, Conflict, NotFound
 from operators.lease import Term
-from schedulers.objects.memory import FORMAT, LABEL, SNAPSHOT, Damaged, Index, read_index, unpack
+from schedulers.objects.memory import FORMAT, LABEL, SNAPSHOT, Damaged, Index, Piece, Segment, read_index, unpack
 from schedulers.objects.names import NAMESPACE
 
 log = structlog.get_logger()
 
 #: Bytes of one chunk: a ConfigMap holds at most 1 MiB.
 CHUNK_BYTES: Final = 880 * 1024
+#: Segments of the tail, and their bytes, at most: whoever was away for longer reads the snapshot.
+SEGMENTS: Final = 64
+TAIL_BYTES: Final = 4 << 20
 _LEVEL: Final = 3
 _ATTEMPTS: Final = 3
+replace = msgspec.structs.replace
 
 
 class Superseded(Exception):
@@ -60,21 +65,67 @@ class Snapshots:
         self._left_over: set[str] = set()  # chunks without an index (any more)
         self._swept = False
 
-    async def store(self, data: bytes) -> None:
-        """Replace the stored snapshot, atomically. Raises Superseded, ApiError; then the old snapshot is untouched."""
+    async def store(self, data: bytes, piece: Piece | None = None) -> None:
+        """Replace the stored snapshot, atomically. Raises Superseded, ApiError; then the old snapshot is untouched.
+
+        piece: of the log, up to the snapshot; goes to the tail.
+        """
         # In a thread: compressing a large cluster's state takes longer than a call may wait.
         packed = await asyncio.to_thread(zlib.compress, data, _LEVEL)
         _, before = await self._read_index()
         term = self._checked_term(before)
         self._generation = max(self._generation, before.generation if before is not None else 0) + 1
         index = await self._write_chunks(packed, term)
+        if piece is not None:
+            tail = await self._tail(before, piece, term)
+            index = replace(index, log=piece.log, line=piece.last, tail=tail)
+        await self._change_index(index, term)
+
+    async def extend(self, piece: Piece) -> bool:
+        """Put a piece of the log behind the stored tail; False where there is a gap. Raises Superseded, ApiError."""
+        _, before = await self._read_index()
+        term = self._checked_term(before)
+        if before is None or not (tail := await self._tail(before, piece, term)):
+            return False
+        self._generation = max(self._generation, before.generation) + 1
+        await self._change_index(replace(before, generation=self._generation, tail=tail), term)
+        return True
+
+    async def _change_index(self, index: Index, term: Term) -> None:
         # Only after all chunks: until here, readers find the old snapshot whole.
         old = await self._write_index(index)
-        self._left_over |= {*old.chunks} if old is not None else set()
-        self._left_over -= {*index.chunks}
+        self._left_over |= {*old.names} if old is not None else set()
+        self._left_over -= {*index.names}
         with contextlib.suppress(ApiError):  # chunks left now are tried again after the next snapshot
             await self._sweep(term)
             await self._delete_left_over()
+
+    async def _tail(self, before: Index | None, piece: Piece, term: Term) -> tuple[Segment, ...]:
+        """The stored tail with the piece behind; empty where the tail has to begin anew."""
+        if before is None or (before.log, before.end) != (piece.log, piece.first):
+            return ()
+        if not piece.lines:
+            return before.tail
+        packed = await asyncio.to_thread(zlib.compress, piece.lines, _LEVEL)
+        if len(packed) > self._chunk_bytes:
+            return ()
+        name = f"{self._name}-{piece.log}-{piece.last}"
+        await self._write_chunk(name, packed, term)
+        made = Segment(
+            name=name,
+            first=piece.first,
+            last=piece.last,
+            now=piece.now,
+            bytes=len(packed),
+            sha256=hashlib.sha256(packed).hexdigest(),
+        )
+        kept, room = list[Segment](), TAIL_BYTES
+        for segment in (made, *before.tail[:-SEGMENTS:-1]):
+            room -= segment.bytes
+            if room < 0:
+                break
+            kept.insert(0, segment)
+        return tuple(kept)
 
     async def load(self) -> bytes | None:
         """The stored snapshot; None if there is none, or (with a log line) none that is whole. Raises ApiError."""
@@ -98,18 +149,8 @@ class Snapshots:
     async def _write_chunks(self, packed: bytes, term: Term) -> Index:
         parts = [packed[at : at + self._chunk_bytes] for at in range(0, len(packed), self._chunk_bytes)]
         names = tuple(f"{self._name}-{self._generation}-{self._writer}-{number}" for number in range(len(parts)))
-        self._left_over.update(names)  # until an index names them
         for name, part in zip(names, parts, strict=True):
-            body = {
-                **self._object(name),
-                "immutable": True,
-                "data": {"term": msgspec.json.encode(term).decode()},
-                "binaryData": {"data": base64.b64encode(part).decode()},
-            }
-            with contextlib.suppress(
-                AlreadyExists
-            ):  # by this very call, repeated by the client: the name is ours alone
-                await self._client.create(self._collection, body)
+            await self._write_chunk(name, part, term)
         return Index(
             format=FORMAT,
             generation=self._generation,
@@ -119,6 +160,17 @@ class Snapshots:
             bytes=len(packed),
             sha256=hashlib.sha256(packed).hexdigest(),
         )
+
+    async def _write_chunk(self, name: str, part: bytes, term: Term) -> None:
+        self._left_over.add(name)  # until an index names the chunk
+        body = {
+            **self._object(name),
+            "immutable": True,
+            "data": {"term": msgspec.json.encode(term).decode()},
+            "binaryData": {"data": base64.b64encode(part).decode()},
+        }
+        with contextlib.suppress(AlreadyExists):  # by this very call, repeated by the client: the name is ours alone
+            await self._client.create(self._collection, body)
 
     async def _read(self, index: Index) -> bytes:
         chunks = {}
@@ -139,7 +191,7 @@ class Snapshots:
             name, text = item["metadata"]["name"], (item.get("data") or {}).get("term")
             with contextlib.suppress(msgspec.DecodeError):
                 if text is not None and msgspec.json.decode(text, type=Term) < term and index is not None:
-                    self._left_over |= {name} - {*index.chunks}
+                    self._left_over |= {name} - {*index.names}
         self._swept = True
 
     async def _delete_left_over(self) -> None:

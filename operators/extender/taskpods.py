@@ -24,7 +24,7 @@ FAILED: Final = 1
 class TaskPods:
     """Tells the core how the containers behind the pods fare. `remember` is explained in `ChangeTranslator`."""
 
-    def __init__(self, driver: CoreDriver, remember: Callable[[PastJob, str], None]) -> None:
+    def __init__(self, driver: CoreDriver, remember: Callable[[PastJob], None]) -> None:
         self.scheduler, self.ledger = driver.scheduler, driver.ledger
         self.tell, self.now = driver.tell, driver.now
         self._driver, self._remember_job = driver, remember
@@ -173,4 +173,4 @@ class TaskPods:
         """Hand a finished job to history."""
         if not entry.done and entry.id not in self.scheduler.state.jobs and entry.all_ran:
             entry.done = True
-            self._remember_job(entry.as_past_job(self.now()), entry.job.queue)
+            self._remember_job(entry.as_past_job(self.now()))

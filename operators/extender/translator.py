@@ -41,14 +41,14 @@ log = structlog.get_logger()
 class ChangeTranslator:
     """Tells the core of queues, nodes, jobs and pods.
 
-    `remember` hears of each finished job and the job's queue, `breaks` is explained in `Intake`. With `reserved`, the
+    `remember` hears of each finished job, `breaks` is explained in `Intake`. With `reserved`, the
     core hears only of nodes with our taint.
     """
 
     def __init__(
         self,
         driver: CoreDriver,
-        remember: Callable[[PastJob, str], None],
+        remember: Callable[[PastJob], None],
         breaks: Breaks,
         *,
         reserved: bool = False,

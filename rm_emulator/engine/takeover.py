@@ -64,6 +64,7 @@ class Past(Recording):
                 user=job.user,
                 app=job.app,
                 demand=tuple(map(max, zip(*(stage.demand for stage in job.stages), strict=True))),
+                queue=job.queue,
             )
         )
 

@@ -16,6 +16,7 @@ from rm_emulator.scenario.durations import show_duration
 from rm_emulator.workload.model import Drawn, Fixed, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.model import Job, PastJob, Stage
+from schedulers.core.state import ClusterState
 from schedulers.objects.memory import PAST_JOBS
 from schedulers.objects.names import DEFAULT_QUEUE
 
@@ -41,7 +42,8 @@ def arrived(run: Paused, window_ms: int) -> list[WorkloadJob]:
         known, what = run.at_ms, "the run up to the moment"
     else:
         known, what = run.at_ms - _known_since(run), "what the brain remembers"
-        remembered = list(_again((job for job in run.past.jobs if job.submitted > since and _is_told(job, run)), live))
+        ended = (job for job in run.past.jobs if job.submitted > since and _is_told(job, run))
+        remembered = list(_again(ended, live, run.scheduler.state))
     if window_ms > known:
         message = f"{show_duration(window_ms)} is longer than {what} ({show_duration(known)})"
         raise InvalidInput([Issue("--arrivals", message)])
@@ -102,26 +104,35 @@ def _same(job: PastJob) -> _Recurring:
     return job.user, job.name, tuple(tasks for tasks, _ in job.stages)
 
 
-def _again(past: Iterable[PastJob], live: Sequence[WorkloadJob]) -> Iterator[WorkloadJob]:
+def _again(past: Iterable[PastJob], live: Sequence[WorkloadJob], state: ClusterState) -> Iterator[WorkloadJob]:
     """Ended jobs as these arrived: as the live run of the recurring job, else as a chain of stages.
 
-    The queue of a job without a live run is the one in which the user's last live job waits, else everybody's last.
+    A job whose queue is not known, or is closed, goes where the live run is, or else the user's last live job, or else
+    everybody's last.
     """
     like, queues = _recurring(live), {each.job.user: each.job.queue for each in live}
     usual = live[-1].job.queue if live else DEFAULT_QUEUE
     for job in past:
+        own = job.queue if _is_open(job.queue, state) else ""
         if (same := like.get(_same(job))) is not None:
-            yield replace(same, submit_ms=job.submitted)
+            spec = replace(same.job, queue=own) if own else same.job
+            yield replace(same, job=spec, submit_ms=job.submitted)
             continue
         sizes = [tasks for tasks, _ in job.stages if tasks]
         stages = tuple(
             Stage(name=f"s{number}", tasks=tasks, demand=job.demand, parents=(number - 1,) if number else ())
             for number, tasks in enumerate(sizes)
         )
-        queue = queues.get(job.user, usual)
+        queue = own or queues.get(job.user, usual)
         name = job.name or job.app or "job"
         spec = Job(id=name, stages=stages, name=job.name, user=job.user, app=job.app, queue=queue)
         yield WorkloadJob(job=spec, submit_ms=job.submitted, runtimes=(Fixed(1),) * len(stages))
+
+
+def _is_open(queue: str, state: ClusterState) -> bool:
+    """Whether jobs may be submitted to the queue."""
+    declared = queue == DEFAULT_QUEUE or queue in state.queues
+    return declared and state.tree.closed(queue, state.counts.next_job) is None
 
 
 def keeps_time_of_day(window_ms: int) -> bool:

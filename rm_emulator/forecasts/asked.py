@@ -30,7 +30,7 @@ from rm_emulator.forecasts.changes import AskedChange, ReadChange, Takeover, com
 from rm_emulator.forecasts.job_file import read_jobs
 from rm_emulator.forecasts.moment import Paused, PausedRun, paused, refuse_late
 from rm_emulator.forecasts.plans import Here, Plan, Player
-from rm_emulator.forecasts.plays import CORES, Courses
+from rm_emulator.forecasts.plays import Courses
 from rm_emulator.forecasts.present import Present, paused_present
 from rm_emulator.forecasts.remote import Origin, RemotePlays
 from rm_emulator.issues import InvalidInput, Issue
@@ -106,11 +106,9 @@ def _change(run: Paused, question: Question) -> ReadChange | None:
 
 
 @contextmanager
-def _player(
-    run: Paused, origin: Origin, engine: DaskEngine | None, note: Progress, at_once: int = CORES
-) -> Iterator[Player]:
+def _player(run: Paused, origin: Origin, engine: DaskEngine | None, note: Progress) -> Iterator[Player]:
     if engine is None:
-        yield Here(run, at_once)
+        yield Here(run)
         return
     with closing(RemotePlays(engine, origin, note)) as remote:
         yield remote
@@ -152,19 +150,24 @@ def ask_present(
     plugins: Sequence[Path] = (),
     progress: Progress | None = None,
     engine: DaskEngine | None = None,
-    at_once: int = CORES,
 ) -> Answer:
     """Answer a question to the memory of a brain, at the moment of its reading. engine: see `ask`.
 
-    plugins: of the brain's policy and predictor, and of another policy. at_once: plays at once on this machine.
+    plugins: of the brain's policy and predictor, and of another policy.
     Raises InvalidInput and PlayFailed.
     """
     origin, report = Origin(present, tuple(load_plugins(plugins))), progress or (lambda _: None)
     run = paused_present(present)
     change = _change(run, question)
-    with _player(run, origin, engine, report, at_once) as player:
+    with _player(run, origin, engine, report) as player:
         answer = _Asking(run, replace(question, at_ms=run.at_ms), report, player).answer(None, change)
     return replace(answer, wall_clock=True)
+
+
+def ask_paused(run: Paused, question: Question, *, at_once: int) -> Answer:
+    """Answer a question to the present of a brain, by plays on this machine. Raises InvalidInput and PlayFailed."""
+    asking = _Asking(run, replace(question, at_ms=run.at_ms), lambda _: None, Here(run, at_once))
+    return replace(asking.answer(None, None), wall_clock=True)
 
 
 class _Asking:

@@ -21,11 +21,22 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.schema import API_VERSION
 from rm_emulator.scenario.workload import Built
 from schedulers.core.errors import SchedulerError
+from schedulers.core.following import Astray, Follower
 from schedulers.core.live import JobState
 from schedulers.core.model import PastJob
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
-from schedulers.objects.memory import HISTORY, SNAPSHOT, BrainSnapshot, Damaged, read_index, unpack
+from schedulers.objects.memory import (
+    HISTORY,
+    SNAPSHOT,
+    BrainSnapshot,
+    Damaged,
+    LogPlace,
+    Piece,
+    read_index,
+    unpack,
+    unpack_since,
+)
 from schedulers.objects.names import DEFAULT_QUEUE
 
 #: Seed of the draws: equal memories have equal answers.
@@ -43,12 +54,16 @@ class Present(msgspec.Struct, frozen=True):
     """The newest finished jobs, oldest first."""
     read_ms: int
     """When the memory was read."""
+    place: LogPlace = LogPlace("", 0)
+    """Where the core stands in the brain's event log."""
+    tail: tuple[Piece, ...] = ()
+    """What the log has told since."""
 
 
 def present_of(config_maps: Iterable[Mapping[str, Any]], *, read_ms: int | None = None) -> Present:
     """The present by the ConfigMaps of a brain's memory. read_ms: now by default.
 
-    A history that is not there is empty. Raises InvalidInput.
+    A history that is not there is empty, and so is a tail that does not begin at the core. Raises InvalidInput.
     """
     maps = {str((item.get("metadata") or {}).get("name")): item for item in config_maps}
     if SNAPSHOT not in maps:
@@ -56,12 +71,74 @@ def present_of(config_maps: Iterable[Mapping[str, Any]], *, read_ms: int | None 
             f"there is no ConfigMap '{SNAPSHOT}': no brain of rm-emulator is installed, or it has stored no memory yet"
         )
     try:
-        saved = msgspec.msgpack.decode(unpack(read_index(maps[SNAPSHOT]), maps), type=BrainSnapshot)
-        past = unpack(read_index(maps[HISTORY]), maps) if HISTORY in maps else msgspec.msgpack.encode([])
-        history = msgspec.msgpack.decode(past, type=tuple[PastJob, ...])
+        index = read_index(maps[SNAPSHOT])
+        saved = msgspec.msgpack.decode(unpack(index, maps), type=BrainSnapshot)
+        history = _history(maps) or ()
+        place = LogPlace(index.log, index.line)
+        tail = () if index.since(place) is None else unpack_since(index, place, maps)
     except (Damaged, msgspec.DecodeError) as error:
         raise InvalidInput(f"the memory of the brain is not whole: {error}") from None
-    return Present(saved.core, history, time.time_ns() // 1_000_000 if read_ms is None else read_ms)
+    return Present(saved.core, history, time.time_ns() // 1_000_000 if read_ms is None else read_ms, place, tail)
+
+
+def _history(maps: Mapping[str, Mapping[str, Any]]) -> tuple[PastJob, ...] | None:
+    """The stored history; None where there is none. Raises Damaged, msgspec.DecodeError."""
+    if HISTORY not in maps:
+        return None
+    return msgspec.msgpack.decode(unpack(read_index(maps[HISTORY]), maps), type=tuple[PastJob, ...])
+
+
+class FollowedPresent:
+    """The present of a brain that goes on: restored once, and patched by what the brain has stored since.
+
+    Raises InvalidInput, for a memory of another version, too.
+    """
+
+    def __init__(self, present: Present) -> None:
+        self._log, self._history = present.place.log, present.history
+        self._follower = _follower(present)
+        try:
+            self._hear(present.tail)
+        except Astray:  # the core alone is as good as without a tail
+            self._follower = _follower(present)
+
+    @property
+    def place(self) -> LogPlace:
+        """Up to where the brain's event log has been heard."""
+        return LogPlace(self._log, self._follower.line)
+
+    def go_on(self, config_maps: Iterable[Mapping[str, Any]]) -> None:
+        """Take in the index, the segments of the log since `place`, and the history if another is stored.
+
+        Raises InvalidInput and Astray, and is then of no use any more.
+        """
+        maps = {str((item.get("metadata") or {}).get("name")): item for item in config_maps}
+        try:
+            tail = unpack_since(read_index(maps[SNAPSHOT]), self.place, maps)
+            history = _history(maps)
+        except (Damaged, LookupError, msgspec.DecodeError) as error:
+            raise InvalidInput(f"the memory of the brain is not whole: {error}") from None
+        self._hear(tail)
+        self._history = self._history if history is None else history
+
+    def _hear(self, tail: tuple[Piece, ...]) -> None:
+        for piece in tail:
+            self._follower.hear(piece.lines, piece.now)
+
+    def paused(self, read_ms: int, *, profile: str = "kubernetes") -> Paused:
+        """A run that goes on from here at the moment of reading; the present is not followed any more.
+
+        Raises InvalidInput for a cluster without nodes.
+        """
+        return _paused(self._follower.leave(), self._history, read_ms, profile)
+
+
+def _follower(present: Present) -> Follower:
+    try:
+        return Follower(present.core, present.place.line)
+    except (SchedulerError, msgspec.MsgspecError, AttributeError, LookupError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise InvalidInput(f"the memory of the brain is of another version of rm-emulator: {why}") from None
 
 
 def paused_present(present: Present, *, profile: str = "kubernetes") -> Paused:
@@ -69,26 +146,25 @@ def paused_present(present: Present, *, profile: str = "kubernetes") -> Paused:
 
     The restored scheduler decides on, with the memory of its policy and its predictor.
     """
-    try:
-        scheduler = Scheduler.restore(present.core)
-    except (SchedulerError, msgspec.MsgspecError, AttributeError, LookupError, TypeError, ValueError) as error:
-        why = " ".join(str(error).split())
-        raise InvalidInput(f"the memory of the brain is of another version of rm-emulator: {why}") from None
+    return FollowedPresent(present).paused(present.read_ms, profile=profile)
+
+
+def _paused(scheduler: Scheduler, history: tuple[PastJob, ...], read_ms: int, profile: str) -> Paused:
     state = scheduler.state
     if not state.nodes:
         raise InvalidInput("the memory of the brain has no nodes")
     # By clocks that differ, the memory may come from the future; a task never runs for less than no time.
-    now = max(present.read_ms, state.now)
+    now = max(read_ms, state.now)
     past = Past({}, {node.id: node.spec.speed for node in state.nodes.values()})
     # The history may be stored after the snapshot: a job that the snapshot holds live has not ended yet.
-    past.jobs += [job for job in present.history if 0 <= job.finished <= state.now]
+    past.jobs += [job for job in history if 0 <= job.finished <= state.now]
     simulation = remembered(scheduler, now, past, profile=profile, seed=_SEED)
     listener = Listener(state)
-    listener.beliefs.prime(present.history)
+    listener.beliefs.prime(history)
     for job in sorted(state.jobs.values(), key=lambda each: each.seq):
         if job.spec.kind == "batch" and not job.cancelled:
             _learn(listener, job)
-    built = Built(msgspec.structs.replace(simulation.workload, history=present.history))
+    built = Built(msgspec.structs.replace(simulation.workload, history=history))
     return Paused(
         simulation=simulation,
         listener=listener,

@@ -86,11 +86,17 @@ class Log:
     """Encodes, hashes and hands on the lines of a run.
 
     write: takes chunks of whole lines; None keeps nothing but the hash. only_decisions: leave facts out of the written
-    lines (the hash covers everything).
+    lines (the hash covers everything). tell: takes chunks of all lines, whatever is written.
     """
 
-    def __init__(self, write: Callable[[bytes], object] | None = None, *, only_decisions: bool = False) -> None:
-        self._write, self._only_decisions = write, only_decisions
+    def __init__(
+        self,
+        write: Callable[[bytes], object] | None = None,
+        *,
+        only_decisions: bool = False,
+        tell: Callable[[bytes], object] | None = None,
+    ) -> None:
+        self._write, self._only_decisions, self._tell = write, only_decisions, tell
         self._hash = hashlib.sha256()
         self._encode_lines = msgspec.json.Encoder().encode_lines
         self._pending: list[object] = []  # facts and decisions are frozen, so they can be encoded later, in one go
@@ -134,6 +140,8 @@ class Log:
         """Encode, hash and hand on all pending lines."""
         encoded = self._encode_lines(self._pending)
         self._hash.update(encoded)
+        if self._tell is not None:
+            self._tell(encoded)
         if self._write is not None:
             if self._only_decisions:
                 # Encoded a second time: the hash is over all lines, whatever part of them is written.

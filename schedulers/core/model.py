@@ -274,6 +274,8 @@ class PastJob(Written, frozen=True, kw_only=True):
     user: str = ""
     app: str = ""
     demand: Vector = ()
+    queue: str = ""
+    """Where the job was submitted; empty: not known."""
 
 
 def topological_order(stages: tuple[Stage, ...]) -> list[int]:

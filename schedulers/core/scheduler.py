@@ -460,10 +460,15 @@ class Scheduler:
             scheduler.predictor.load(saved["predictor"])
         scheduler.policy.load(saved["policy"], scheduler.view)
         scheduler.decision_count = saved["decided"]
-        scheduler._log = scheduler.idle_beats.log = log
+        log_to(scheduler, log)
         if log is not None:
             log.header(scheduler.config, data)
         return scheduler
+
+
+def log_to(scheduler: Scheduler, log: Log | None) -> None:
+    """Let a scheduler write to another log from here on, without a header, or to none."""
+    scheduler._log = scheduler.idle_beats.log = log
 
 
 def _predictor(config: SchedulerConfig) -> Predictor | None:

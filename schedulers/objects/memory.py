@@ -1,7 +1,8 @@
 """The memory of the brain as ConfigMaps: how data is cut into chunks, named and read back; the same in both worlds.
 
 The data is compressed and cut into chunks, each a ConfigMap of its own; the index is a ConfigMap with the chunks' names
-and their hash.
+and their hash. Beside the snapshot the index names the newest segments of the event log, the *tail*: whoever has
+restored a snapshot goes on by segments alone (`schedulers.core.following`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -28,6 +29,44 @@ FORMAT: Final = "zlib/1"
 PAST_JOBS: Final = 2000
 
 
+class LogPlace(NamedTuple):
+    """A place in an event log."""
+
+    log: str
+    """Name of the log, another for each term; empty: not known."""
+    line: int
+    """Lines before the place."""
+
+
+class Piece(NamedTuple):
+    """Lines of an event log."""
+
+    log: str
+    """Name of the log."""
+    first: int
+    """Lines of the log before the piece."""
+    last: int
+    """Lines of the log up to the piece's end."""
+    now: int
+    """Time of the core at the piece's end, ms since the epoch."""
+    lines: bytes
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of the event log, compressed, in a ConfigMap of its own."""
+
+    name: str
+    """Name of the ConfigMap."""
+    first: int
+    """As of the piece, like `last` and `now`."""
+    last: int
+    now: int
+    bytes: int
+    """Size of the compressed lines."""
+    sha256: str
+    """Hash of the compressed lines."""
+
+
 class Index(msgspec.Struct, frozen=True, kw_only=True):
     """Content of the index."""
 
@@ -41,6 +80,28 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     """Size of the compressed data."""
     sha256: str
     """Hash of the compressed data."""
+    log: str = ""
+    """Name of the event log, another for each term; empty: not known."""
+    line: int = 0
+    """Lines of the log before the snapshot."""
+    tail: tuple[Segment, ...] = ()
+    """The newest segments, without a gap; the oldest may stand before the snapshot."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all ConfigMaps of the memory but the index."""
+        return (*self.chunks, *(segment.name for segment in self.tail))
+
+    @property
+    def end(self) -> int:
+        """Lines of the log up to the end of the tail."""
+        return self.tail[-1].last if self.tail else self.line
+
+    def since(self, place: LogPlace) -> tuple[Segment, ...] | None:
+        """The segments from a place on; None where the log is another, or segments are not there any more."""
+        found = tuple(segment for segment in self.tail if segment.last > place.line)
+        begins = found[0].first if found else self.end
+        return found if place == (self.log, begins) and self.log else None
 
 
 class BrainSnapshot(msgspec.Struct):
@@ -68,8 +129,23 @@ def unpack(index: Index, chunks: Mapping[str, Mapping[str, Any]]) -> bytes:
     """The data of an index. chunks: ConfigMaps by name. Raises Damaged."""
     if index.format != FORMAT:
         raise Damaged(f"format '{index.format}' (known: {FORMAT})")
+    return _joined(index.chunks, index.sha256, chunks)
+
+
+def unpack_since(index: Index, place: LogPlace, chunks: Mapping[str, Mapping[str, Any]]) -> tuple[Piece, ...]:
+    """The log from a place on. chunks: ConfigMaps by name. Raises Damaged, also for a gap."""
+    segments = index.since(place)
+    if segments is None:
+        raise Damaged(f"the log has no line {place.line + 1} any more, or is another")
+    return tuple(
+        Piece(index.log, each.first, each.last, each.now, _joined((each.name,), each.sha256, chunks))
+        for each in segments
+    )
+
+
+def _joined(names: tuple[str, ...], sha256: str, chunks: Mapping[str, Mapping[str, Any]]) -> bytes:
     parts = []
-    for name in index.chunks:
+    for name in names:
         if name not in chunks:
             raise Damaged(f"chunk '{name}' is not there")
         try:
@@ -78,8 +154,8 @@ def unpack(index: Index, chunks: Mapping[str, Mapping[str, Any]]) -> bytes:
             raise Damaged(f"chunk '{name}' holds no data") from None
     packed = b"".join(parts)
     digest = hashlib.sha256(packed).hexdigest()
-    if digest != index.sha256:
-        raise Damaged(f"SHA-256 is {digest}, the index says {index.sha256}")
+    if digest != sha256:
+        raise Damaged(f"SHA-256 is {digest}, the index says {sha256}")
     try:
         return zlib.decompress(packed)
     except zlib.error as error:

@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from forecaster.memory import read_memory
+from forecaster.memory import Memory, read_memory
 from operators.client import Client
 from operators.extender.snapshots import Snapshots
-from schedulers.objects.memory import HISTORY, SNAPSHOT, read_index, unpack
+from schedulers.objects.memory import HISTORY, SNAPSHOT, LogPlace, Piece, read_index, unpack
 from tests.kubernetes.store import Store, StoreClient, VirtualLoop, run_virtual
 from tests.kubernetes.test_snapshots import noise
 
@@ -39,6 +39,66 @@ def test_a_memory_is_read_once() -> None:
         second = await read_memory(client, SPACE, first.version)
         assert second is not None
         assert contents(second.config_maps) == {SNAPSHOT: noise(1), HISTORY: noise(2)}
+
+    run_virtual(main)
+
+
+def piece(log: str, first: int, last: int) -> Piece:
+    return Piece(log, first, last, last, b"".join(b"%s %d\n" % (log.encode(), line) for line in range(first, last)))
+
+
+def names(memory: Memory | None) -> list[str]:
+    assert memory is not None
+    return [str(one["metadata"]["name"]) for one in memory.config_maps]
+
+
+def test_who_follows_reads_the_new_segments_alone_and_a_history_that_is_another() -> None:
+    async def main(_: VirtualLoop) -> None:
+        store = Store()
+        client, brain, history = cast(Client, StoreClient(store)), writer(store), writer(store, HISTORY)
+        await history.store(noise(2))
+        await brain.store(noise(1), piece("a", 0, 3))
+        memory = await read_memory(client, SPACE)
+        assert memory is not None
+        assert memory.whole == "first"
+        await brain.store(noise(3), piece("a", 3, 5))
+        await brain.extend(piece("a", 5, 9))
+        news = await read_memory(client, SPACE, memory.version, LogPlace("a", 3))
+        assert news is not None
+        assert (news.whole, names(news)) == ("", [SNAPSHOT, f"{SNAPSHOT}-a-5", f"{SNAPSHOT}-a-9"])
+        assert await read_memory(client, SPACE, news.version, LogPlace("a", 9)) is None
+        await history.store(noise(4))
+        more = await read_memory(client, SPACE, news.version, LogPlace("a", 9))
+        assert more is not None
+        assert (more.whole, names(more)[:2], len(more.config_maps)) == ("", [SNAPSHOT, HISTORY], 5)
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize(("place", "why"), [(None, "first"), (LogPlace("b", 3), "leader"), (LogPlace("a", 2), "gap")])
+def test_where_the_log_cannot_be_followed_the_memory_is_read_whole(place: LogPlace | None, why: str) -> None:
+    async def main(_: VirtualLoop) -> None:
+        store = Store()
+        await writer(store).store(noise(1), piece("a", 0, 3))
+        await writer(store).store(noise(2), piece("a", 3, 5))
+        memory = await read_memory(cast(Client, StoreClient(store)), SPACE, ("before",), place)
+        assert memory is not None
+        assert (memory.whole, contents(memory.config_maps)) == (why, {SNAPSHOT: noise(2)})
+        assert f"{SNAPSHOT}-a-5" in names(memory)
+
+    run_virtual(main)
+
+
+def test_a_segment_that_goes_while_it_is_read_has_the_memory_read_whole() -> None:
+    async def main(_: VirtualLoop) -> None:
+        store = Store()
+        brain = writer(store)
+        await brain.store(noise(1), piece("a", 0, 3))
+        await brain.store(noise(2), piece("a", 3, 5))
+        del store.objects[f"/api/v1/namespaces/{SPACE}/configmaps/{SNAPSHOT}-a-5"]
+        memory = await read_memory(cast(Client, StoreClient(store)), SPACE, ("before",), LogPlace("a", 3))
+        assert memory is not None
+        assert (memory.whole, contents(memory.config_maps)) == ("gap", {SNAPSHOT: noise(2)})
 
     run_virtual(main)
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import structlog
 
-from forecaster.answers import Answers, MemoryUnusable, NoAnswer
+from forecaster.answers import Answered, MemoryUnusable, NoAnswer, WentAstray
 from forecaster.config import ForecasterConfig
 from forecaster.process import WRITES_PER_S, ForecasterProcess
 from operators import metrics
@@ -19,6 +19,7 @@ from operators.client import Client, Conflict, Forbidden, NotFound, Unreachable
 from operators.extender.snapshots import Snapshots
 from operators.serving.ports import ManagementPort
 from schedulers.objects.dagjob import ExpectedStatus
+from schedulers.objects.memory import LogPlace, Piece, read_index
 from tests.kubernetes.store import Store, StoreClient, VirtualLoop, run_virtual
 from tests.kubernetes.test_snapshots import noise
 
@@ -103,13 +104,13 @@ def observed(
     """The API server after so many seconds of a forecaster whose plays take so long, and how often they were asked."""
     asked = 0
 
-    async def ask(config_maps: Sequence[dict[str, Any]], read_ms: int, *, within_s: float) -> Answers:
+    async def ask(config_maps: Sequence[dict[str, Any]], read_ms: int, *, whole: bool, within_s: float) -> Answered:
         nonlocal asked
         asked += 1
         await asyncio.sleep(plays_s)
         if error is not None:
             raise error
-        return {f"n/j{i}.uid-{i:04}"[:99]: UNKNOWN for i in range(jobs)}
+        return Answered({f"n/j{i}.uid-{i:04}"[:99]: UNKNOWN for i in range(jobs)}, LogPlace("", 0))
 
     async def main(_: VirtualLoop) -> Api:
         api = Api(Store(), jobs)
@@ -146,6 +147,43 @@ def test_writes_keep_to_their_rate_and_all_come() -> None:
     times = [at_s for at_s, _, _ in api.written]
     for at_s in times:
         assert sum(at_s <= other < at_s + 1 - 1e-6 for other in times) <= WRITES_PER_S
+
+
+@pytest.mark.parametrize(
+    ("error", "wholes"),
+    [
+        (None, [True, False, False, True, False]),
+        (WentAstray("line 7 would be another"), [True, False, True, False, True, False]),
+        (NoAnswer("too long"), [True, False, False, True, False]),
+    ],
+)
+def test_the_memory_is_read_whole_once_and_again_after_another_leader_or_an_error(
+    error: Exception | None, wholes: list[bool]
+) -> None:
+    """For the second memory, or the third, the error is raised; before the fourth another leads."""
+    asked: list[bool] = []
+    astray = isinstance(error, WentAstray)
+
+    async def ask(config_maps: Sequence[dict[str, Any]], read_ms: int, *, whole: bool, within_s: float) -> Answered:
+        asked.append(whole)
+        if error is not None and len(asked) == 3 - astray:
+            raise error
+        index = read_index(config_maps[0])
+        return Answered({}, LogPlace(index.log, index.end))
+
+    async def main(_: VirtualLoop) -> None:
+        api = Api(Store(), 1)
+        process = ForecasterProcess(CONFIG, cast(Client, api), "test", ask=ask)
+        going = asyncio.ensure_future(process._go_on())
+        for log, line in (("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)):
+            wanted = len(asked) + 1 + (astray and (log, line) == ("a", 2))
+            await Snapshots(cast(Client, api)).store(noise(line), Piece(log, line - 1, line, line, b"%d\n" % line))
+            while len(asked) < wanted:
+                await asyncio.sleep(1)
+        going.cancel()
+
+    run_virtual(main)
+    assert asked == wholes
 
 
 def test_an_api_server_that_is_away_costs_time_alone() -> None:

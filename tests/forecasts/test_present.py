@@ -22,15 +22,15 @@ from rm_emulator.forecasts.brains import shown
 from rm_emulator.forecasts.changes import AskedChange, Takeover, read_change, taken_over
 from rm_emulator.forecasts.moment import Paused as Memory
 from rm_emulator.forecasts.plays import Courses, Play, play
-from rm_emulator.forecasts.present import Present, paused_present, present_of
+from rm_emulator.forecasts.present import FollowedPresent, Present, paused_present, present_of
 from rm_emulator.issues import InvalidInput
 from rm_emulator.workload.model import PerTask, WorkloadJob
 from schedulers.core.decisions import Place
-from schedulers.core.events import ContainerStarted, JobCancelled, JobSubmitted, NodeAdded, Tick
-from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Job, Node, PastJob, Service, Stage
+from schedulers.core.events import ContainerStarted, JobCancelled, JobSubmitted, NodeAdded, QueueChanged, Tick
+from schedulers.core.log import Log, SchedulerConfig
+from schedulers.core.model import Job, Node, PastJob, Queue, Service, Stage
 from schedulers.core.scheduler import Scheduler
-from schedulers.objects.memory import HISTORY, PAST_JOBS, SNAPSHOT, BrainSnapshot
+from schedulers.objects.memory import HISTORY, PAST_JOBS, SNAPSHOT, BrainSnapshot, LogPlace, Piece
 from tests.cli.conftest import Command, command
 from tests.examples import examples
 from tests.forecasts.memories import config_maps
@@ -265,6 +265,21 @@ def test_a_policy_that_takes_a_cluster_over_hears_of_the_jobs_that_ended() -> No
     assert [delay.job for delay in found.jobs if delay.p50_ms < 0] == ["a/short"]
 
 
+def test_a_log_that_does_not_go_on_from_the_snapshot_leaves_the_snapshot_as_the_present() -> None:
+    scheduler = waiting("fifo", Job(id="a/live", stages=(Stage(name="s", tasks=2, demand=(1000,)),)))
+    core, place = scheduler.snapshot(), LogPlace("log", 7)
+    lost = JobCancelled(20, "a/live")
+    said = bytearray()
+    log = Log(said.extend)
+    log.add(lost, [])
+    log.flush()
+    for lines, line, jobs in ((bytes(said), 8, []), (bytes(said) + b'{"decision":"Hold"}\n', 7, ["a/live"])):
+        found = FollowedPresent(Present(core, (), 100, place, (Piece("log", 7, 8, 20, lines),)))
+        assert found.place == ("log", line)
+        state = found.paused(100).scheduler.state
+        assert [name for name, job in state.jobs.items() if not job.cancelled] == jobs
+
+
 # -- jobs to come -------------------------------------------------------------------------------
 
 
@@ -288,6 +303,23 @@ def test_ended_and_live_jobs_of_the_window_arrive_again_as_chains_with_the_jobs_
     assert (etl.submit_ms, etl.job.name, etl.job.user, etl.job.queue) == (8000, "etl", "u", "default")
     assert [job.job.id for job in arrived(run, 9_950)] == ["old", "etl"]
     assert "of 2 ended jobs that arrive again, 2 are known by their sizes alone" in guessed(run, 9_950)[0]
+
+
+def test_an_ended_job_arrives_again_in_the_queue_in_which_it_ran() -> None:
+    """Jobs of histories stored before have none: these arrive in the queue of the user's last live job."""
+    stages = (Stage(name="only", tasks=1, demand=(1000,)),)
+    scheduler = waiting("fair", Job(id="u/live", stages=stages, name="live", user="u", queue="a"), cpu=2000)
+    for name in ("a", "b"):
+        scheduler.handle(QueueChanged(20, Queue(name=name)))
+    scheduler.handle(Tick(10_000))
+    told = (msgspec.structs.replace(past("told", 8000), queue="b"), past("before", 8100))
+    gone = msgspec.structs.replace(past("gone", 8200), queue="removed")
+    run = paused_present(Present(scheduler.snapshot(), (*told, gone), 10_000))
+    assert [(job.job.name, job.job.queue) for job in arrived(run, 5000)] == [
+        ("told", "b"),
+        ("before", "a"),
+        ("gone", "a"),
+    ]
 
 
 def test_an_ended_job_without_a_request_in_the_clusters_resources_does_not_arrive_again() -> None:

@@ -139,7 +139,7 @@ def leave(folder: Path) -> None:
     )
     (folder / OBJECTS).write_bytes(msgspec.json.encode(left, order="sorted") + b"\n")
     with closing(History(folder / HISTORY)) as history:
-        history.add(*world.writes.history, queue="lab")
+        history.add(*world.writes.history)
     world.log.flush()
     (folder / LOG).write_bytes(world.logs[-1])
 

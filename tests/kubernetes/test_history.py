@@ -26,6 +26,7 @@ def past(number: int = 0) -> PastJob:
         user="ada",
         app="spark",
         demand=(1000, 2048, 1),
+        queue="research",
     )
 
 
@@ -51,9 +52,9 @@ def test_the_newest_come_back_oldest_first(file: Path) -> None:
         assert history.recent(3) == [past(7), past(8), past(9)]
 
 
-def test_the_queue_is_kept_beside_the_job(file: Path) -> None:
+def test_the_queue_has_a_column_of_its_own(file: Path) -> None:
     with closing(History(file)) as history:
-        history.add(past(), queue="research")
+        history.add(past())
     rows = sqlite3.connect(file).execute("SELECT queue, user, demand FROM past_job").fetchall()
     assert rows == [("research", "ada", "[1000,2048,1]")]
 

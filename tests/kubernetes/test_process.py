@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -15,14 +17,25 @@ from operators.cache.cache import Change
 from operators.cache.reflector import Reflector
 from operators.client import ApiError, Client, Unreachable
 from operators.extender import process as module
-from operators.extender.config import BrainConfig, Storage
+from operators.extender.config import BrainConfig, Snapshot, Storage
 from operators.extender.process import LAG_S, BrainProcess, Broken
 from operators.extender.snapshots import Snapshots
 from operators.lease import LeaderElection
 from operators.serving.ports import ExtenderPort
 from operators.serving.program import cause_of
-from schedulers.core.model import PastJob
-from schedulers.objects.memory import HISTORY
+from schedulers.core.events import NodeAdded
+from schedulers.core.following import Follower
+from schedulers.core.model import Node, PastJob
+from schedulers.objects.memory import (
+    HISTORY,
+    SNAPSHOT,
+    BrainSnapshot,
+    Index,
+    LogPlace,
+    read_index,
+    unpack,
+    unpack_since,
+)
 from schedulers.objects.meta import Meta
 from schedulers.objects.node import NodeObject
 from schedulers.objects.pod import Pod
@@ -57,6 +70,7 @@ class Candidate:
         config = BrainConfig(
             extender=ExtenderPort(tls=None),
             policy={"kind": "fifo"},
+            snapshot=Snapshot(every_s=0.2),
             storage=storage,
             leader_election=LeaderElection(),
         )
@@ -404,4 +418,49 @@ def test_the_history_is_stored_once_after_jobs_have_ended_and_a_fault_ends_no_te
             assert read is not None
             assert msgspec.msgpack.decode(read, type=list[PastJob]) == [job]
 
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_between_large_snapshots_the_log_alone_is_stored(
+    large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        store = Store()
+        async with campaigning(store, tmp_path) as candidate:
+            process = candidate.process
+            await until(lambda: process.term is not None)
+            term = process.term
+            assert term is not None
+            path = f"/api/v1/namespaces/rm-system/configmaps/{SNAPSHOT}"
+
+            def stored() -> Index | None:
+                return read_index(store.objects[path]) if path in store.objects else None
+
+            before: Index | None = None
+            for number in range(3):
+                fact = NodeAdded(term.brain.driver.now(), Node(id=f"n{number}", capacity=(1000, 1 << 30, 10)))
+                term.brain.driver.tell(fact)
+                lines = term.events.log.lines
+                await until(lambda: (now := stored()) is not None and now.end >= lines)  # noqa: B023
+                index = stored()
+                assert index is not None
+                assert before is None or (index.chunks == before.chunks) == large
+                before = index
+            maps = {name.rpartition("/")[2]: item for name, item in store.objects.items()}
+            assert before is not None
+            saved = msgspec.msgpack.decode(unpack(before, maps), type=BrainSnapshot)
+            follower = Follower(saved.core, before.line)
+            for piece in unpack_since(before, LogPlace(before.log, before.line), maps):
+                follower.hear(piece.lines, piece.now)
+            assert follower.scheduler.snapshot() == term.brain.scheduler.snapshot()
+            assert set(follower.scheduler.state.nodes) == {"n0", "n1", "n2"}
+            # Of a state that changes no more the snapshot is stored, too, for the next leader.
+            later_s.append(1e12)
+            await until(lambda: (now := stored()) is not None and now.line >= lines)
+
+    later_s = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later_s[-1], perf_counter=time.perf_counter)
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "REST", 10**9 if large else 0)
     asyncio.run(main())

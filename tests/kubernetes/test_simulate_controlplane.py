@@ -156,6 +156,13 @@ def figures(running: Running) -> dict[str, float]:
     return {family.name: sum(s.value for s in family.samples if s.name[-8:] != "_created") for family in families}
 
 
+def reloads(running: Running) -> dict[str, float]:
+    """How often the forecaster has read all of the memory, by cause."""
+    families = text_string_to_metric_families(read(running.replicas[0].ports[8083], "/metrics"))
+    samples = [sample for family in families for sample in family.samples]
+    return {s.labels["cause"]: s.value for s in samples if s.name == "rm_forecast_reloads_total"}
+
+
 def test_the_forecaster_writes_when_jobs_will_start_and_end(
     installed: Installed, space: str, forecaster: Running, port: int
 ) -> None:
@@ -168,26 +175,45 @@ def test_the_forecaster_writes_when_jobs_will_start_and_end(
         told = status(number).get("expected")
         return told if told is not None and told["known"] else None
 
+    def next_round(plain: str) -> dict[str, Any]:
+        """The answer of the round that knows of another plain pod, for the job that waits."""
+        other = pod()
+        other["metadata"] = {"name": plain, "namespace": space, "labels": other["metadata"]["labels"]}
+        submit(cluster, other)
+
+        def answer() -> dict[str, Any] | None:
+            told: dict[str, dict[str, Any]] = json.loads(read(port, "/v1/expected"))
+            knows = any(job.startswith(f"{space}/{plain}.") for job in told)
+            return next(told[job] for job in told if job.startswith(f"{space}/nightly-7.")) if knows else None
+
+        return dict(wait(answer, 20))
+
     # The first takes all 32 cores, so the second waits for them.
     submit(cluster, nightly(space, 6, tasks=32, seconds=30))
     wait(lambda: sum(stage["running"] for stage in status(6).get("stages", ())) == 32, 20)
-    plain = pod()
-    plain["metadata"] = {"name": "plain", "namespace": space, "labels": plain["metadata"]["labels"]}
-    submit(cluster, nightly(space, 7, tasks=32, seconds=1), plain)
+    submit(cluster, nightly(space, 7, tasks=32, seconds=1))
     waiting = wait(lambda: expected(6) and expected(7), 20)
     start, finish = waiting["start"], waiting["finish"]
     assert waiting["asOf"] <= start["p10"] <= start["p50"] <= finish["p50"] <= finish["p90"]
     row = cluster.kubectl("get", "dagjobs", "nightly-7", "-n", space)
     assert re.search(r"\bETA\b.*\n.* \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", row)
-    wait(lambda: f'"{space}/plain.' in read(port, "/v1/expected"), 20)
+    next_round("plain")
     # Fields of the other two writers stay.
     assert status(7)["reason"]
     assert status(7)["tasks"] == 32
+    assert reloads(forecaster) == {"first": 1}
 
     installed.brain.kill("brain")
     wait(lambda: not answers(installed.brain, 8081))
     assert expected(7)
     assert answers(forecaster, 8083)
+    # The next leader's memory is read once, and followed from there on.
+    wait(lambda: reloads(forecaster) == {"first": 1, "leader": 1}, 20)
+    for plain in ("another", "last"):
+        answer = next_round(plain)
+        assert answer["asOf"] <= answer["start"]["p10"] <= answer["start"]["p50"] <= answer["finish"]["p50"]
+    assert reloads(forecaster) == {"first": 1, "leader": 1}
+    assert "rm_forecast_rounds_failed_total{" not in read(forecaster.replicas[0].ports[8083], "/metrics")
     forecaster.kill("forecaster")
     cluster.kubectl("delete", "dagjob", "nightly-6", "-n", space)
     wait(lambda: status(7)["phase"] == "Succeeded", 40)

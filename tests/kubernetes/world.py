@@ -162,7 +162,7 @@ class World:
             cache,
             self.writes,
             clock=self.now,
-            remember=lambda job, queue: past.append(job),
+            remember=past.append,
             reserved=self.reserved,
         )
         take_over(self.brain, identity="test", pods=pods, history=history)
