@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -42,8 +42,7 @@ from schedulers.core.model import PastJob
 from schedulers.objects import names
 from schedulers.objects.memory import HISTORY
 
-#: The brain asks for 500m of a CPU and the forecaster for 100m; a step of nice is a factor of 1.25. Policy SCHED_IDLE
-#: for the forecaster changes nothing: between groups weights alone count (Linux 6.18).
+#: The brain asks for 500m of a CPU and the forecaster for 100m; a step of nice is a factor of 1.25.
 _NICE: Final = 7
 _TASKS: Final = 10
 _RECURRING: Final = "nightly"
@@ -118,10 +117,12 @@ def _measured(cluster: Devcluster, jobs: int, pairs: int, calls: int) -> Iterato
                 os.sched_setaffinity(process, ours)
             with _forecaster(cluster, theirs, own_group=place != "in_one_group") as (forecaster, management):
                 asyncio.run(_until_told(cluster, space))
-                before, load = _written(management), os.getloadavg()[0]
+                before, used, load = _written(management), _cpu_s(forecaster), os.getloadavg()[0]
                 took = asyncio.run(_turns(cluster, space, _Asker(connection, brain), forecaster, pairs, calls))
-                written, load = _written(management) - before, (load + os.getloadavg()[0]) / 2
-                yield place, took, f"{written} answers written meanwhile; load average {load:.1f} of {len(cpus)} CPUs"
+                written, used = _written(management) - before, _cpu_s(forecaster) - used
+                load = (load + os.getloadavg()[0]) / 2
+                about = f"{written} answers written in {used:.1f} s of the forecaster's CPU time"
+                yield place, took, f"{about}; load average {load:.1f} on {len(cpus)} CPUs"
 
 
 @contextmanager
@@ -245,6 +246,17 @@ async def _turns(cluster: Devcluster, space: str, asker: _Asker, forecaster: int
                 await asyncio.gather(*(client.delete(path, gracePeriodSeconds="0") for path in paths))
     os.killpg(forecaster, signal.SIGCONT)
     return took
+
+
+def _cpu_s(group: int) -> float:
+    """CPU time of a process group: of those that live, and of those that they have waited for."""
+    ticks = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = file.read_text().rpartition(")")[2].split()  # from the third field on
+            if int(fields[2]) == group:
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _written(management: int) -> int:

@@ -177,7 +177,7 @@ def at_snapshot(path: Path, header: Header, made: Scheduler) -> tuple[Scheduler,
             if not learned:
                 saved["predictor"] = told["predictor"]
                 _exchange_pilots(saved["state"], told["state"])
-            # What begins anew has read no change of any job.
+            # A memory that begins anew has read of no change.
             saved["state"]["touched"] = [job["spec"]["id"] for job in saved["state"]["jobs"]]
         return Scheduler.restore(msgspec.msgpack.encode({**saved, "config": made.config})), notes
     except (SchedulerError, msgspec.MsgspecError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from pathlib import Path
 from subprocess import PIPE
 
 import numpy as np
 import pytest
+import yaml
 
-from benchmarks.kubernetes.beside import Took, _weigh, compared
+from benchmarks.kubernetes.beside import _NICE, Took, _weigh, compared
+from devcluster.installation import MANIFESTS
 
 
 def took(factor: float, pairs: int = 40, calls: int = 50) -> Took:
@@ -46,3 +49,14 @@ def test_the_forecasters_group_and_its_children_have_the_weight_of_its_request()
     assert before == (f"{group} nice 0\n", f"{group} nice 0\n")
     assert after == f"{group} nice 7\n"
     assert Path("/proc/self/autogroup").read_text().split()[0] != group
+
+
+def test_the_weight_is_that_of_the_manifests() -> None:
+    """A step of nice is a factor of 1.25."""
+    cpu = {}
+    for name, file in (("brain", "base/brain.yaml"), ("forecaster", "components/forecaster/forecaster.yaml")):
+        (pod,) = (each for each in yaml.safe_load_all((MANIFESTS / file).read_text()) if each["kind"] == "Deployment")
+        container = pod["spec"]["template"]["spec"]["containers"][0]
+        assert container["name"] == name
+        cpu[name] = int(container["resources"]["requests"]["cpu"].removesuffix("m"))
+    assert round(math.log(cpu["brain"] / cpu["forecaster"], 1.25)) == _NICE
