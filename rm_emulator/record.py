@@ -18,8 +18,8 @@ def snapshot(
     from_files: options.FromFiles = None,
     context: options.Context = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of printing.")] = None,
-    overwrite: Overwrite = False,
     kubectl: options.Kubectl = "kubectl",
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
     """A live cluster's nodes, queues and jobs as a file that `run` takes."""
