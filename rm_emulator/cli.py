@@ -441,27 +441,6 @@ def fidelity(
 
 
 @app.command()
-def snapshot(
-    kubeconfig: options.Kubeconfig = None,
-    from_files: options.FromFiles = None,
-    context: options.Context = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of printing.")] = None,
-    kubectl: options.Kubectl = "kubectl",
-    quiet: Quiet = False,
-) -> None:
-    """A live cluster's nodes, queues and jobs as a file that `run` takes."""
-    from rm_emulator.files import write_file
-    from rm_emulator.scenario import live
-
-    taken = live.asked(kubeconfig, from_files or (), context=context, kubectl=kubectl)
-    _note(taken.notes, quiet=quiet)
-    if out is None:
-        typer.echo(taken.text(), nl=False)
-    else:
-        write_file(out, taken.text())
-
-
-@app.command()
 def explain(
     target: Annotated[Path, typer.Argument(metavar="RUN_DIR|EVENTS.jsonl", help="A run directory or an event log.")],
     job: Annotated[str, typer.Argument(metavar="JOB", help="A job's id.")],
@@ -669,6 +648,7 @@ def bench(
 
 
 app.add_typer(traces_app, name="traces")
+app.command()(record.snapshot)
 app.command()(record.record)
 
 

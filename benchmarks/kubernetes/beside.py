@@ -1,10 +1,14 @@
 """How long kube-scheduler waits for an answer while the forecaster runs, against the forecaster at rest.
 
-API server, brain and forecaster are real. The forecaster plays and writes at its own pace, as low in priority as its
+API server, brain and forecaster are real. The forecaster plays and writes at its own pace, with the weight that its
 Deployment asks for, and is halted (SIGSTOP) every other turn: turns of a second meet the same machine, however busy.
-Apart, the forecaster has the last CPU to itself and the brain the others, as on two nodes; together, both have all.
-On a busy machine waits for a CPU hide all else, so the CPU time of the brain during a call is told, too: whatever keeps
-the brain's event loop from the answer counts, and work of others does not.
+Apart, the forecaster has the last CPU to itself and the brain the others, as on two nodes; else both have all CPUs.
+Linux shares CPUs between groups of processes: a kubelet makes a group of each pod, and here a session is a group
+(autogroup). Together, brain and forecaster are groups beside all others, as pods of one QoS class are. In one group,
+they share what their group gets beside others, as two burstable pods beside guaranteed ones: what the forecaster takes
+counts as taken by the brain's group. On a busy machine waits for a CPU hide all else, so the brain's wait for a CPU and
+its CPU time during a call are told, too: whatever keeps the brain's event loop from the answer counts as CPU time, and
+work of others does not.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -45,8 +49,9 @@ _RECURRING: Final = "nightly"
 _LONGEST_S: Final = 300.0
 _BOOTSTRAPS: Final = 2000
 
-#: Beside the forecaster or not -> turns -> calls -> ms until the answer, ms of the brain's CPU time meanwhile.
-Took = dict[bool, list[list[tuple[float, float]]]]
+#: Beside the forecaster or not -> turns -> calls -> ms until the answer, of the brain's CPU time meanwhile, and of its
+#: wait for a CPU.
+Took = dict[bool, list[list[tuple[float, float, float]]]]
 
 
 def rows(*, tiny: bool = False) -> Iterator[Row]:
@@ -60,10 +65,8 @@ def rows(*, tiny: bool = False) -> Iterator[Row]:
                 cluster.stop(part)
             apply_crds(cluster)
             cluster.kubectl("create", "namespace", names.NAMESPACE)
-            for place, took, written in _measured(cluster, jobs, pairs, calls):
-                yield from _rows(
-                    place, took, f"{nodes} nodes, {jobs} live DagJobs; {written} answers written meanwhile"
-                )
+            for place, took, meanwhile in _measured(cluster, jobs, pairs, calls):
+                yield from _rows(place, took, f"{nodes} nodes, {jobs} live DagJobs; {meanwhile}")
         finally:
             cluster.remove()
 
@@ -73,10 +76,12 @@ def _rows(place: str, took: Took, about: str) -> Iterator[Row]:
     for share, name, aim in ((0.5, "p50", None), (0.99, "p99", "<= 1.03")):
         beside, alone, low, high = compared(took, 0, share)
         used, used_alone, least, most = compared(took, 1, share)
+        waited, waited_alone = (np.quantile(np.array(took[side])[:, :, 2], share) for side in (True, False))
         note = (
             f"{about}; {pairs} pairs of turns of {calls} calls, with the forecaster and with the forecaster halted; "
             f"95 % of the ratios by bootstrap over pairs: {low:.3f} to {high:.3f}; CPU time of the brain meanwhile: "
-            f"{used:.2f} and {used_alone:.2f} ms, ratio {used / used_alone:.3f} ({least:.3f} to {most:.3f})"
+            f"{used:.2f} and {used_alone:.2f} ms, ratio {used / used_alone:.3f} ({least:.3f} to {most:.3f}); "
+            f"its wait for a CPU: {waited:.2f} and {waited_alone:.2f} ms"
         )
         row = f"filter_{name}_forecaster_{place}"
         yield Row(name=row, value=beside, unit="ms", reference=alone, ratio=beside / alone, target=aim, note=note)
@@ -85,7 +90,7 @@ def _rows(place: str, took: Took, about: str) -> Iterator[Row]:
 def compared(took: Took, measure: int, share: float) -> tuple[float, float, float, float]:
     """Quantile beside the forecaster, without, ms; 95 % interval of their ratio, pairs of turns being drawn.
 
-    measure: 0 for the time until the answer, 1 for CPU time.
+    measure: 0 for the time until the answer, 1 for CPU time, 2 for the wait for a CPU.
     """
     beside, alone = (np.array(took[side])[:, :, measure] for side in (True, False))
     pairs = len(beside)
@@ -95,22 +100,29 @@ def compared(took: Took, measure: int, share: float) -> tuple[float, float, floa
     return float(np.quantile(beside, share)), float(np.quantile(alone, share)), float(low), float(high)
 
 
-def _measured(cluster: Devcluster, jobs: int, pairs: int, calls: int) -> Iterator[tuple[str, Took, int]]:
-    """By place of the forecaster the calls' times, and the answers written during the calls."""
+def _measured(cluster: Devcluster, jobs: int, pairs: int, calls: int) -> Iterator[tuple[str, Took, str]]:
+    """By place of the forecaster the calls' times, and words on the answers written and the load meanwhile."""
     space, cpus = cluster.namespace("beside"), sorted(os.sched_getaffinity(0))
     with ExitStack() as stack:
         verbs, brain = stack.enter_context(_brain(cluster))
         connection = stack.enter_context(connected(verbs))
         stack.callback(os.sched_setaffinity, 0, cpus)
         asyncio.run(_make_jobs(cluster, space, jobs))
-        for place, theirs, ours in (("apart", cpus[-1:], cpus[:-1] or cpus), ("together", cpus, cpus)):
+        for place, theirs, ours in (
+            ("apart", cpus[-1:], cpus[:-1] or cpus),
+            ("together", cpus, cpus),
+            ("in_one_group", cpus, cpus),
+        ):
             for process in (0, brain):
                 os.sched_setaffinity(process, ours)
-            with _forecaster(cluster, theirs) as (forecaster, management):
+            with _forecaster(cluster, theirs, own_group=place != "in_one_group") as (forecaster, management):
                 asyncio.run(_until_told(cluster, space))
-                before = _written(management)
+                before, used, load = _written(management), _cpu_s(forecaster), os.getloadavg()[0]
                 took = asyncio.run(_turns(cluster, space, _Asker(connection, brain), forecaster, pairs, calls))
-                yield place, took, _written(management) - before
+                written, used = _written(management) - before, _cpu_s(forecaster) - used
+                load = (load + os.getloadavg()[0]) / 2
+                about = f"{written} answers written in {used:.1f} s of the forecaster's CPU time"
+                yield place, took, f"{about}; load average {load:.1f} on {len(cpus)} CPUs"
 
 
 @contextmanager
@@ -134,8 +146,11 @@ def _brain(cluster: Devcluster) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
-def _forecaster(cluster: Devcluster, cpus: list[int]) -> Iterator[tuple[int, int]]:
-    """The forecaster's process on some CPUs; yields the process group, plays included, and the port of the metrics."""
+def _forecaster(cluster: Devcluster, cpus: list[int], *, own_group: bool) -> Iterator[tuple[int, int]]:
+    """The forecaster's process on some CPUs; yields the process group, plays included, and the port of the metrics.
+
+    own_group: whether Linux' scheduler takes the forecaster for a group of its own, or for a part of the brain's.
+    """
     (management,) = free_ports(1)
     config = cluster.folder / "forecaster.yaml"
     config.write_text(
@@ -145,17 +160,26 @@ def _forecaster(cluster: Devcluster, cpus: list[int]) -> Iterator[tuple[int, int
     command = [sys.executable, "-m", "forecaster", "--config", str(config)]
     with (
         (cluster.folder / "forecaster.log").open("wb") as log,
-        # No session of its own: Linux gives sessions equal parts of a CPU, whatever their priorities are.
-        subprocess.Popen(command, stderr=log, process_group=0) as process,  # noqa: S603
+        subprocess.Popen(  # noqa: S603
+            command, stderr=log, start_new_session=own_group, process_group=None if own_group else 0
+        ) as process,
     ):
         os.sched_setaffinity(process.pid, cpus)
-        os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
+        _weigh(process.pid, own_group=own_group)
         try:
             wait_ready(management)
             yield process.pid, management
         finally:
             os.killpg(process.pid, signal.SIGCONT)
             process.terminate()
+
+
+def _weigh(process: int, *, own_group: bool) -> None:
+    """Give a process the forecaster's weight: its group, beside the brain's group, or else the process itself."""
+    group = Path(f"/proc/{process}/autogroup")
+    if own_group and group.exists():  # else sessions are no groups, and processes are weighed one by one
+        group.write_text(str(_NICE))
+    os.setpriority(os.PRIO_PROCESS, process, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
 
 
 async def _make_jobs(cluster: Devcluster, space: str, count: int) -> None:
@@ -193,16 +217,18 @@ class _Asker(NamedTuple):
     connection: http.client.HTTPConnection
     brain: int
 
-    def ask(self, pod: Any, nodes: Sequence[str]) -> tuple[float, float]:
-        """(Until the answer, CPU time of the brain's event loop meanwhile), ms."""
+    def ask(self, pod: Any, nodes: Sequence[str]) -> tuple[float, float, float]:
+        """(Until the answer, CPU time of the brain's event loop meanwhile, its wait for a CPU), ms."""
         body = msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": nodes})
-        before = self._cpu_ms()
+        used, waited = self._loop_ms()
         took = call(self.connection, "filter", body)
-        return took, self._cpu_ms() - before
+        used_after, waited_after = self._loop_ms()
+        return took, used_after - used, waited_after - waited
 
-    def _cpu_ms(self) -> float:
-        """Of the main thread, whose loop answers."""
-        return int(Path(f"/proc/{self.brain}/task/{self.brain}/schedstat").read_text().split()[0]) / 1e6
+    def _loop_ms(self) -> tuple[float, float]:
+        """CPU time, and wait for a CPU, of the main thread, whose loop answers."""
+        used, waited, _ = Path(f"/proc/{self.brain}/task/{self.brain}/schedstat").read_text().split()
+        return int(used) / 1e6, int(waited) / 1e6
 
 
 async def _turns(cluster: Devcluster, space: str, asker: _Asker, forecaster: int, pairs: int, calls: int) -> Took:
@@ -220,6 +246,17 @@ async def _turns(cluster: Devcluster, space: str, asker: _Asker, forecaster: int
                 await asyncio.gather(*(client.delete(path, gracePeriodSeconds="0") for path in paths))
     os.killpg(forecaster, signal.SIGCONT)
     return took
+
+
+def _cpu_s(group: int) -> float:
+    """CPU time of a process group: of those that live, and of those that they have waited for."""
+    ticks = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = file.read_text().rpartition(")")[2].split()  # from the third field on
+            if int(fields[2]) == group:
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _written(management: int) -> int:

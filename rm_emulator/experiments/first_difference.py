@@ -9,20 +9,32 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from rm_emulator.experiments.deciders import is_clairvoyant
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.program import prints_apart
 from rm_emulator.results.replay import log_lines, reading
 from rm_emulator.scenario.document import parse_value
+from schedulers.core.compatible import assigns_ahead
 from schedulers.core.decisions import Decision, Hold
 from schedulers.core.errors import InvalidParameters, InvalidTransition, SchedulerError, UnknownName
 from schedulers.core.events import AnyEvent, Event
 from schedulers.core.log import Header, Ignored, Line, SchedulerConfig, parse
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
+from schedulers.core.retelling import retold
 from schedulers.core.scheduler import Scheduler
 
 #: Parts of an entry of `policies` that stand beside the policy in a log's header.
 _BESIDE: Final = ("predictor", "placement")
+#: About a log that begins with a snapshot.
+_POLICY: Final = (
+    "note: at the snapshot the memory of {0} begins anew, told of jobs, finished tasks and containers: {0} cannot know "
+    "passed offers, plans, rehearsals, former places in queues, and the queues that paid for running containers"
+)
+_PREDICTOR: Final = (
+    "note: at the snapshot predictor {0} begins anew: {0} cannot know jobs that had ended, and of a finished task the "
+    "mean run time of its stage alone"
+)
 
 
 class Difference(NamedTuple):
@@ -39,18 +51,19 @@ def main(path: Path, policy: str) -> int:
     """Print the first difference; 1 where there is one, else 0. Raises InvalidInput."""
     with reading(path), prints_apart():
         header, entries = _read(path)
-        scheduler = _made(header.config, policy)
+        scheduler, notes = _made(header.config, policy), list[str]()
         if header.snapshot is not None:
-            scheduler = _with_memory(path, header.config, header.snapshot, scheduler)
+            scheduler, notes = at_snapshot(path, header, scheduler)
         found = first_difference(entries, scheduler, path)
     kind = scheduler.config.policy["kind"]
     if found is None:
-        print(f"{path}: {kind} decides as the log does, to its end")  # noqa: T201 (the answer)
+        _say(f"{path}: {kind} decides as the log does, to its end", *notes)
         return 0
     shown = [_text(each) if each is not None else "nothing more" for each in (found.logged, found.got)]
-    print(  # noqa: T201 (the answer)
-        f"{path}:{found.line}: {kind} decides otherwise here, at {found.event.at:,} ms of the log's clock\n"
-        f"  fact: {_text(found.event)}\n  log:  {shown[0]}\n  got:  {shown[1]}"
+    _say(
+        f"{path}:{found.line}: {kind} decides otherwise here, at {found.event.at:,} ms of the log's clock",
+        *(f"  fact: {_text(found.event)}", f"  log:  {shown[0]}", f"  got:  {shown[1]}"),
+        *notes,
     )
     return 1
 
@@ -129,37 +142,87 @@ def _made(config: SchedulerConfig, policy: str) -> Scheduler:
     if wrong := next((name for name, each in beside.items() if not isinstance(each, dict)), None):
         raise InvalidInput([Issue(option, f"{wrong} is no mapping with a kind")])
     try:
-        return Scheduler(msgspec.structs.replace(config, policy=entry, **beside))
+        made = Scheduler(msgspec.structs.replace(config, policy=entry, **beside))
+        if is_clairvoyant(made.config.predictor) and not is_clairvoyant(config.predictor):
+            kind = beside["predictor"]["kind"]
+            raise InvalidInput(
+                [Issue(option, f"predictor '{kind}' would need the true run times, which the log lacks")]
+            )
+        return made
     except (UnknownName, InvalidParameters) as error:
         raise InvalidInput([Issue(option, str(error))]) from None
 
 
-def _with_memory(path: Path, config: SchedulerConfig, snapshot: bytes, made: Scheduler) -> Scheduler:
-    """The scheduler `made` with the state of a snapshot, and with the memory of the snapshot's predictor.
+def at_snapshot(path: Path, header: Header, made: Scheduler) -> tuple[Scheduler, list[str]]:
+    """The scheduler `made` with the state of the header's snapshot, and a sentence on each memory that begins anew.
 
-    config: of the scheduler that made the snapshot. The facts behind a state are not retold: the number of failed
-    attempts and the past of the predictor would be lost, and decisions differ for no other reason.
-    Raises InvalidInput where policy or predictor would need observations of facts before the snapshot.
+    path: the log, for messages. State, and the memory of an equal policy or predictor, are the snapshot's: retold facts
+    alone would lose failed attempts and the past of the predictor, and decisions would differ for no other reason.
+    Raises InvalidInput for a memory that cannot be read, or a present that cannot be retold.
     """
-    own = policies.parse(made.config.policy) == policies.parse(config.policy)
-    wanted = "(expected a policy that decides by the present alone, such as fifo, or a log from the start)"
-    learned, asked = (each and predictors.parse(each) for each in (config.predictor, made.config.predictor))
-    if asked != learned:
-        message = f"begins with a memory, which tells another predictor nothing of the past {wanted}"
-        raise InvalidInput([Issue(str(path), message, 1)])
-    if not own and made.policy.dump() is not None:
-        kind = made.config.policy["kind"]
-        lacks = "begins with a memory, which lacks the observations that"
-        message = f"{lacks} policy '{kind}' with these settings decides by {wanted}"
-        raise InvalidInput([Issue(str(path), message, 1)])
+    config, snapshot = header.config, header.snapshot or b""
+    own, learned = _is_own(config, made.config), _predictor_of(config) == _predictor_of(made.config)
+    anew = not own and made.policy.dump() is not None
+    notes = [_POLICY.format(made.config.policy["kind"])] if anew else []
+    if not learned:
+        notes.append(_PREDICTOR.format((made.config.predictor or {})["kind"]))
     try:
         saved = msgspec.msgpack.decode(snapshot)
         if not own:
             saved["policy"] = None
-        return Scheduler.restore(msgspec.msgpack.encode({**saved, "config": made.config}))
+        if notes:
+            told = _retold(path, Scheduler.restore(snapshot), made.config)
+            if anew:
+                saved["policy"] = told["policy"]
+            if not learned:
+                saved["predictor"] = told["predictor"]
+                _exchange_pilots(saved["state"], told["state"])
+            # A memory that begins anew has read of no change.
+            saved["state"]["touched"] = [job["spec"]["id"] for job in saved["state"]["jobs"]]
+        return Scheduler.restore(msgspec.msgpack.encode({**saved, "config": made.config})), notes
     except (SchedulerError, msgspec.MsgspecError, AttributeError, LookupError, TypeError, ValueError) as error:
         why = " ".join(str(error).split())
         raise InvalidInput([Issue(str(path), f"begins with a memory that cannot be read: {why}", 1)]) from None
+
+
+def _is_own(config: SchedulerConfig, other: SchedulerConfig) -> bool:
+    """Whether the memory of a policy is of use to the other: lines of tasks at nodes come and go with the placer."""
+    lines = config.placement != other.placement and any(map(assigns_ahead, (config.placement, other.placement)))
+    return not lines and policies.parse(config.policy) == policies.parse(other.policy)
+
+
+def _predictor_of(config: SchedulerConfig) -> Any:
+    return config.predictor and predictors.parse(config.predictor)
+
+
+def _retold(path: Path, before: Scheduler, config: SchedulerConfig) -> Any:
+    """The snapshot of a new scheduler that is told the present of another. Raises InvalidInput."""
+    state = before.state
+    if config.executors or state.copies is not None or state.links is not None:
+        lacks = "idle executors, copies of tasks and data on its way cannot be retold to"
+        message = f"begins with a memory: {lacks} policy '{config.policy['kind']}' (expected one without a memory)"
+        raise InvalidInput([Issue(str(path), message, 1)])
+    scheduler = Scheduler(config)
+    for fact in retold(state, state.containers):
+        scheduler.handle(fact)
+    return msgspec.msgpack.decode(scheduler.snapshot())
+
+
+def _exchange_pilots(state: Any, told: Any) -> None:
+    """Put in place of one predictor's pilots and sizes those of another, in the data of `dump`."""
+    jobs = {job["spec"]["id"]: job for job in told["jobs"]}
+    pilots = {container["id"]: container["pilot"] for container in told["containers"]}
+    for job in state["jobs"]:
+        other = jobs[job["spec"]["id"]]
+        job.update((name, other[name]) for name in ("plan", "pilots_left", "size_ms", "size_source"))
+        for stage, named in zip(job["stages"], other["stages"], strict=True):
+            stage.update((name, named[name]) for name in ("next", "taken", "pilots", "returned"))
+    for container in state["containers"]:
+        container["pilot"] = pilots[container["id"]]
+
+
+def _say(*lines: str) -> None:
+    print(*lines, sep="\n")  # noqa: T201 (the answer)
 
 
 def _text(value: Event | Decision) -> str:

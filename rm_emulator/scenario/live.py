@@ -6,6 +6,7 @@ kubectl reads the objects, because kubectl logs in wherever its user can. Nothin
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -73,6 +74,13 @@ def asked(kubeconfig: Path | None, files: Sequence[Path], *, context: str | None
         given = f", got --kubeconfig {kubeconfig} and --from-files {files[0]}" if files else ""
         raise InvalidInput(f"expected either --kubeconfig or --from-files{given}")
     return from_files(files) if kubeconfig is None else take(LiveCluster(kubeconfig, context, kubectl))
+
+
+def refuse_existing(files: Iterable[Path], *, overwrite: bool) -> None:
+    """Raise InvalidInput for files that are there and are not to be replaced; before the cluster is asked."""
+    if taken := [file for file in files if not overwrite and os.path.lexists(file)]:
+        why = "is there already (expected another --out, or --overwrite to replace the file)"
+        raise InvalidInput(Issue(str(file), why) for file in taken)
 
 
 class LiveCluster(NamedTuple):

@@ -100,8 +100,6 @@ PATHS: Final = {
     "a pipe": "pipe",
 }
 _PATH: Final = ("FILE", "DIR", "INPUT", "OUTPUT", "WORKLOAD", "EVENTS", ".yaml")
-_FILES: Final = {"a scenario", "a trace", "an event log", "a table", "a plug-in", "known answers", "a training"}
-_MORE_FILES: Final = {"a kubeconfig", "a program", "an empty file", "bytes", "a circle of links"}
 _NEW: Final = {"wrong type", "nan", "unicode", "an empty folder", "no such file"}
 _FOLDERS: Final = {"a workload", "a run directory", "an SLS folder"}
 #: (Command or "*", parameter) -> kinds of value with which it may do its work. All others are refused.
@@ -110,7 +108,7 @@ TAKES: Final[Mapping[tuple[str, str], set[str]]] = {
     ("*", "scenario"): {"a scenario"},
     ("run", "out"): {*_NEW, *_FOLDERS, "negative"},
     ("train", "out"): {*_NEW, *_FOLDERS, "negative"},
-    ("snapshot", "out"): {*_NEW, *_FILES, *_MORE_FILES, "negative"},
+    ("snapshot", "out"): {*_NEW, "negative"},
     ("init", "folder"): {*_NEW, *_FOLDERS},
     ("init", "trace"): {"a trace", "a workload", "an SLS folder"},
     ("convert", "output"): _NEW,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import random
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pytest
@@ -21,11 +22,18 @@ from rm_emulator.experiments.grid import cells
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results.replay import event_logs
 from rm_emulator.scenario.load import load
-from schedulers.core.log import Header, Log, SchedulerConfig
+from schedulers.core.checks import validate
+from schedulers.core.events import NodeAdded, Tick
+from schedulers.core.log import Header, Log, SchedulerConfig, parse
+from schedulers.core.model import Node
+from schedulers.core.policy import policies
 from schedulers.core.replay import Replay
+from schedulers.core.scheduler import Scheduler
 from tests.examples import examples
 from tests.same.scenarios import SCENARIOS
 
+#: None is told true run times.
+PREDICTORS: Final = ("slearn", "slearn_dag", "three_sigma", "three_sigma_dag", "point_estimate", "posterior")
 CLUSTER = Path(__file__).parents[1] / "data" / "cluster"
 
 
@@ -72,6 +80,7 @@ def test_all_decisions_before_the_difference_are_those_of_the_log(
         ("[fifo]", "expected the kind of a policy"),
         ("{kind: gs, predictor: slearn}", "predictor is no mapping with a kind"),
         ("{kind: fifo, speed: 3}", "speed"),
+        ("{kind: gs, predictor: {kind: oracle}}", "predictor 'oracle' would need the true run times"),
     ],
 )
 def test_a_policy_that_cannot_be_is_refused(log: Path, policy: str, message: str) -> None:
@@ -84,10 +93,11 @@ def test_a_policy_that_cannot_be_is_refused(log: Path, policy: str, message: str
 
 
 class Begun(NamedTuple):
-    """A whole log, and the numbers of its lines with facts."""
+    """A whole log, the numbers of its lines with facts, and those at which jobs wait and tasks run."""
 
     whole: list[bytes]
     facts: list[int]
+    busy: list[int]
 
     def cut(self, path: Path, number: int) -> Path:
         """The log from this line on, behind a memory of its scheduler."""
@@ -112,27 +122,40 @@ class Begun(NamedTuple):
         return path.read_bytes().splitlines()[number - 1]
 
 
-def begun(label: str) -> Begun:
-    """The log of a run in profile kubernetes, whose scheduler is a brain's."""
-    cell = next(cell for cell in cells(load(SCENARIOS["kubernetes"], seeds="1"), []) if cell.label == label)
+def begun(entry: str | dict[str, Any]) -> Begun:
+    """The log of a run in profile kubernetes, whose scheduler is a brain's. entry: of `policies`, or its label."""
+    data = copy.deepcopy(SCENARIOS["kubernetes"])
+    # A few nodes, so that jobs wait.
+    data["spec"]["cluster"]["nodes"] = [{**node, "count": 2} for node in data["spec"]["cluster"]["nodes"]]
+    if not isinstance(entry, str):
+        data["spec"]["policies"] = [{"label": entry["kind"], **entry}]
+    label = entry if isinstance(entry, str) else entry["kind"]
+    cell = next(cell for cell in cells(load(data, seeds="1"), []) if cell.label == label)
     scenario, built = inputs_of(cell)
     lines = list[bytes]()
     log = Log(lines.append)
-    entry = cell.scenario["spec"]["policies"][0]
+    known = cell.scenario["spec"]["policies"][0]
     config = cluster_of(scenario, built)
-    made = assemble(scenario, entry, cell.seed, built, MemoryRecording(), config=config, log=lambda _: log)
+    made = assemble(scenario, known, cell.seed, built, MemoryRecording(), config=config, log=lambda _: log)
     made.simulation.begin(scenario.spec.until)
     made.simulation.go_on()
     log.flush()
     whole = b"".join(lines).splitlines(keepends=True)
-    return Begun(whole, [n for n, line in enumerate(whole, start=1) if n > 1 and not line.startswith(b'{"decision"')])
+    replay = Replay(iter(whole))
+    facts, busy = list[int](), list[int]()
+    state = replay.scheduler.state
+    for step in replay:
+        facts.append(step.line)
+        if len(state.waiting) > 2 and state.containers:
+            busy.append(step.line)
+    return Begun(whole, facts, busy)
 
 
 @pytest.mark.parametrize(
     ("label", "others"),
     [
-        ("fifo", ["fifo", "drf", "fair", "hdrf", "tetris", "capacity", "weighted_fair", "random"]),
-        ("drf", ["drf", "fifo", "fair", "srpt"]),
+        ("fifo", ["fifo", "drf", "fair", "hdrf", "tetris", "capacity", "weighted_fair", "random", "las"]),
+        ("drf", ["drf", "fifo", "fair", "srpt", "las", "delay", "graphene"]),
         ("by_three_sigma", ["sjf", "fifo", "srpt"]),
     ],
 )
@@ -150,18 +173,72 @@ def test_from_a_memory_on_a_policy_differs_where_it_differs_in_the_whole_log(
             assert log.difference(log.cut(tmp_path / "cut.jsonl", number), policy) == differs, (policy, number)
 
 
-def test_a_policy_with_memory_goes_on_from_its_own_memory_alone(tmp_path: Path) -> None:
+def test_a_policy_with_memory_goes_on_from_its_own_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = begun("by_slearn")
-    path = log.cut(tmp_path / "cut.jsonl", log.facts[len(log.facts) // 2])
+    path = log.cut(tmp_path / "cut.jsonl", log.busy[len(log.busy) // 2])
     own = json.dumps(json.loads(log.whole[0])["config"]["policy"])
     assert first_difference.main(path, own) == 0
-    for policy, why in (
-        ("gs", "lacks the observations that policy 'gs' with these settings decides by"),
-        ("las", "lacks the observations that policy 'las' with"),
-        ("{kind: sjf, predictor: {kind: posterior}}", "tells another predictor nothing of the past"),
-    ):
-        with pytest.raises(InvalidInput, match=why):
-            first_difference.main(path, policy)
+    assert "note:" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("policy", "unknown"),
+    [
+        ("las", ["the memory of las begins anew"]),
+        ("sjf", []),
+        ("{kind: sjf, predictor: {kind: posterior}}", ["predictor posterior begins anew"]),
+        ("{kind: las, predictor: {kind: posterior}}", ["the memory of las begins anew", "predictor posterior begins"]),
+    ],
+)
+def test_whatever_begins_anew_at_a_memory_is_named(
+    policy: str, unknown: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = begun("by_slearn")
+    first_difference.main(log.cut(tmp_path / "cut.jsonl", log.busy[len(log.busy) // 2]), policy)
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: at the snapshot ")]
+    assert [words in note for words, note in zip(unknown, notes, strict=True)] == [True] * len(unknown)
+
+
+@pytest.mark.parametrize("kind", sorted(policies.names))
+def test_from_a_memory_on_every_policy_decides_to_the_end_or_to_a_first_difference(kind: str, tmp_path: Path) -> None:
+    """As the log does, if the log is the policy's; the others are drawn, and each kind is the next of another."""
+    draw, names = random.Random(kind), sorted(policies.names)
+    log = begun({"kind": kind, "predictor": {"kind": "slearn", "fixed_percent": 30}})
+    own = json.dumps(json.loads(log.whole[0])["config"]["policy"])
+    others = [names[(names.index(kind) + 1) % len(names)], *draw.sample(names, examples(8))]
+    for number in draw.sample(log.busy, examples(4)):
+        path = log.cut(tmp_path / "cut.jsonl", number)
+        assert log.difference(path, own) is None, number
+        for other in others:
+            log.difference(path, other)
+            log.difference(path, f"{{kind: {other}, predictor: {{kind: {draw.choice(PREDICTORS)}}}}}")
+
+
+@pytest.mark.parametrize("kind", ["las", "gs", "delay", "requeue", "graphene", "bounded", "fifo"])
+@pytest.mark.parametrize("predictor", ["slearn", "posterior"])
+def test_a_policy_that_begins_at_a_memory_knows_every_job(kind: str, predictor: str, tmp_path: Path) -> None:
+    """Where there is room for all, such policies start all."""
+    log = begun({"kind": "fifo", "predictor": {"kind": "slearn"}})
+    path = log.cut(tmp_path / "cut.jsonl", log.busy[len(log.busy) // 2])
+    header = next(parse([path.read_bytes().splitlines()[0]]))
+    assert isinstance(header, Header)
+    other = msgspec.structs.replace(header.config, policy={"kind": kind}, predictor={"kind": predictor})
+    scheduler, _ = first_difference.at_snapshot(path, header, Scheduler(other))
+    validate(scheduler.state)
+    assert len(scheduler.state.waiting) > 2
+    now = scheduler.state.now
+    scheduler.handle(NodeAdded(now, Node(id="vast", capacity=(10**9, 10**15))))
+    scheduler.handle(Tick(now))
+    assert not scheduler.state.waiting
+
+
+def test_a_memory_with_executors_tells_a_policy_with_memory_nothing(tmp_path: Path) -> None:
+    config = SchedulerConfig(resources=("cpu",), policy={"kind": "fifo"}, executors=True)
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(msgspec.json.encode(Header(config, snapshot=Scheduler(config).snapshot())) + b"\n")
+    assert first_difference.main(path, "fair") == 0
+    with pytest.raises(InvalidInput, match=r"idle executors, .* cannot be retold to policy 'las'"):
+        first_difference.main(path, "las")
 
 
 def test_a_memory_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

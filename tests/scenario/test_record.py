@@ -190,3 +190,25 @@ def test_bad_options_are_told(pod: Pod, command: Command, words: list[str], says
     done = command("record", "--kubeconfig", "config", "--kubectl", pod.cluster.kubectl, *words)
     assert (done.code, done.out) == (2, "")
     assert says in done.err
+
+
+@pytest.mark.parametrize("there", ["rec.jsonl", "rec.yaml", "a link to nothing"])
+@pytest.mark.parametrize("name", ["record", "snapshot"])
+def test_a_file_that_is_there_is_replaced_only_where_asked(pod: Pod, command: Command, name: str, there: str) -> None:
+    out, lies = pod.folder / "rec.jsonl", pod.folder / "rec.jsonl"
+    if name == "snapshot":
+        out = lies = pod.folder / "live.yaml"
+    elif there == "rec.yaml":
+        lies = pod.folder / there
+    if there == "a link to nothing":
+        lies.symlink_to("nowhere")
+    else:
+        lies.write_text("mine")
+    words = [name, "--kubeconfig", "config", "--kubectl", pod.cluster.kubectl, "--out", out]
+    words += ["--for", "0s"] if name == "record" else []
+    refused = command(*words)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"{lies}: is there already (expected another --out, or --overwrite" in refused.err
+    assert lies.is_symlink() or lies.read_text() == "mine"
+    assert command(*words, "--overwrite").code == 0
+    assert "n1" in out.read_text()
