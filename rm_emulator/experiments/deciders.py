@@ -52,7 +52,7 @@ class Deciders:
         self.schedulers = [each for each in self._all if isinstance(each, Scheduler)]
         """The deciders with a view of the cluster: none where workers queue."""
         for scheduler in self.schedulers:
-            if (searches := ability(scheduler.policy, Searches)) is not None:
+            if (searches := ability(scheduler.policy, Searches)) is not None and searches.has_budget:
                 # Of this thread alone, so that a search is as good on a busy machine.
                 searches.clock = time.thread_time
         self.control = self._control(config, workload)

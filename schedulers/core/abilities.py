@@ -95,8 +95,10 @@ class Searches(Ability):
 
     search_result: SearchEnded | None = None
     """The outcome of the last search; the core logs the outcome and sets the field to None."""
+    has_budget = False
+    """Whether searches are stopped by `clock`, so that a second run may decide otherwise."""
     clock: Callable[[], float] | None = None
-    """Time in s, from a shell that lets searches be stopped by the clock; None: searches end after their steps."""
+    """Time in s, from a shell that has a clock; None: searches end after their steps."""
     found = OldName("search_result")
 
 

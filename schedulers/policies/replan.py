@@ -106,6 +106,7 @@ class Replan(Curves, Searches, PlaysExecutors):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
+        self.has_budget = params.budget_ms is not None
         self._seen = Seen(inverted=params.inverted_levels)
         self._rules: dict[str, JobRule] = {}
         self._searches = 0  # so far
