@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import rm_emulator
 from rm_emulator.engine.recording import MemoryRecording
 from rm_emulator.experiments.assembly import assemble, workload_of
+from rm_emulator.issues import InvalidInput
 from rm_emulator.learn.fast_jobs import FastSetting, setting_of
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.testing import POLICY_CHECKS, PolicyCheck, Subject, case_for, replay, run_case
@@ -18,6 +21,7 @@ from schedulers.core import keyed
 from schedulers.core.abilities import Searches, ability
 from schedulers.core.events import JobSubmitted, SearchEnded, TaskEnded
 from schedulers.core.log import Log, parse
+from schedulers.core.replay import Replay
 from schedulers.planning.replan import kernel
 from schedulers.planning.replan.kernel import Rule
 from schedulers.planning.replan.search import changed, foresee, improved
@@ -113,6 +117,32 @@ def test_a_replay_needs_no_fast_simulator(monkeypatch: pytest.MonkeyPatch) -> No
     assert replay(ran.lines) == ran.lines
     with pytest.raises(ValueError, match="policy 'replan': numba is not installed"):
         Ran(scenario(SMALL, 9), 1)
+
+
+def test_a_run_with_a_budget_of_time_is_not_played_again(tmp_path: Path) -> None:
+    small = scenario({**SMALL, "jobs": 2}, 9).model_dump(mode="json")
+    small["spec"]["policies"] = [{"kind": "replan", "predictor": {"kind": "oracle"}, **SEARCH, "budget_ms": 1.0}]
+    rm_emulator.run(small, out=tmp_path / "run")
+    with pytest.raises(InvalidInput, match="from a moment on: the clock stops the searches"):
+        rm_emulator.simulate(from_=f"{tmp_path / 'run'}@5s")
+
+
+def test_a_job_is_told_what_searches_have_changed_or_why_there_are_none() -> None:
+    planned = said(Ran(scenario(SMALL, 9), 1).lines)
+    assert any(each.startswith("re-planned: its place in the order x ") for each in planned)
+    unknown = said(Ran(scenario({**STREAM, "jobs": 3}, 9), 1, predictor="three_sigma_dag").lines)
+    why = "served by the rule of `curves`, not re-planned: run times by wave are not known of job "
+    assert any(each.startswith(why) for each in unknown)
+
+
+def said(lines: list[bytes]) -> set[str]:
+    """Sentences on live jobs in the replay of a log."""
+    replay = Replay(line + b"\n" for line in lines)
+    found: set[str] = set()
+    for _ in replay:
+        scheduler = replay.scheduler
+        found |= {scheduler.policy.about(job).get("said", "") for job in scheduler.state.jobs.values()}
+    return found
 
 
 def test_nothing_is_searched_before_run_times_are_known() -> None:

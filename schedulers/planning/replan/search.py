@@ -54,15 +54,29 @@ def improved(
     stop: asked before each candidate; True ends the search.
     """
     foreseen = foresee(play, state, random, plays)
-    best, least = rule, _sum_ms(play, rule, foreseen, kernel.NEVER)
-    for tried in range(candidates):
+    best, least = rule, [play.total_ms(each.state, rule, each.draws) for each in foreseen]
+    for tried in range(candidates if state.jobs["unstarted"].any() else 0):
         if stop():
             return Found(best, tried, True)
         candidate = changed(play, state, best, random)
-        total = _sum_ms(play, candidate, foreseen, least)
-        if total < least:
-            best, least = candidate, total
+        if (sums := _raced(play, candidate, foreseen, least)) is not None:
+            best, least = candidate, sums
     return Found(best, candidates, False)
+
+
+def _raced(play: FastRun, rule: Rule, foreseen: Sequence[Foreseen], least: Sequence[int]) -> list[int] | None:
+    """Sums of the ends of all jobs by play, ms; None as soon as they are not less than the least, taken together.
+
+    Most candidates are behind in the first play already, and play no other.
+    """
+    sums: list[int] = []
+    ahead = 0
+    for each, best in zip(foreseen, least, strict=True):
+        sums.append(play.total_ms(each.state, rule, each.draws, best + ahead - 1))
+        ahead += best - sums[-1]
+        if ahead <= 0:
+            return None
+    return sums
 
 
 def foresee(play: FastRun, state: FastState, random: np.random.Generator, plays: int) -> list[Foreseen]:
@@ -102,34 +116,22 @@ def _times(play: FastRun, running: np.void) -> tuple[Ints, Floats]:
 
 
 def changed(play: FastRun, state: FastState, rule: Rule, random: np.random.Generator) -> Rule:
-    """A rule with a change to a live job, or to a stage of such a job."""
+    """A rule with a change to a job with tasks to start, or to such a stage; requires that there is one."""
     jobs, stages = rule.jobs.copy(), rule.stages.copy()
-    job = random.choice(np.flatnonzero(state.jobs["end_ms"] < 0))
+    job = random.choice(np.flatnonzero(state.jobs["unstarted"]))
     kind = int(random.integers(4))
     if kind < 2:
         jobs["factor" if kind else "price"][job] *= np.exp(random.normal(0, _SPREAD))
     elif kind == 2:
-        jobs["hold"][job] = _some(play, random)
+        jobs["hold"][job] = _some(play, int(jobs["hold"][job]), random)
     else:
-        stage = int(random.integers(play.jobs.jobs["first"][job], play.jobs.jobs["end"][job]))
-        stages["cap"][stage] = max(1, _some(play, random))
+        first, end = play.jobs.jobs["first"][job], play.jobs.jobs["end"][job]
+        stage = first + random.choice(np.flatnonzero(state.stages["unstarted"][first:end]))
+        stages["cap"][stage] = max(1, _some(play, int(stages["cap"][stage]), random))
     return rule._replace(jobs=jobs, stages=stages)
 
 
-def _some(play: FastRun, random: np.random.Generator) -> int:
-    """A number of executors, small ones as often as large ones; half the time as many as there are."""
-    return kernel.MANY if random.random() < 1 / 2 else int(play.executors ** random.random()) - 1
-
-
-def _sum_ms(play: FastRun, rule: Rule, foreseen: Sequence[Foreseen], most_ms: int) -> int:
-    """Sum of the ends of all jobs over all plays, ms; some larger number where beyond `most_ms`."""
-    clock = foreseen[0].state.clock
-    # No job that is left ends before the present moment.
-    least = int(clock[kernel.ENDS] + clock[kernel.LEFT] * clock[kernel.NOW])
-    total = 0
-    for number, each in enumerate(foreseen, start=1):
-        rest = least * (len(foreseen) - number)
-        total += play.total_ms(each.state, rule, each.draws, most_ms - total - rest)
-        if total + rest > most_ms:
-            return total + rest
-    return total
+def _some(play: FastRun, present: int, random: np.random.Generator) -> int:
+    """A number of executors, small ones as often as large ones; half the time no limit, if there is one at present."""
+    free = present < kernel.MANY and random.random() < 1 / 2
+    return kernel.MANY if free else int(play.executors ** random.random()) - 1
