@@ -184,6 +184,7 @@ class Replan(Curves, Searches, PlaysExecutors):
             raise InvalidParameters(f"policy 'replan': {missing}")
         from schedulers.planning.replan import present, search
 
+        present.load()
         self._seen.prune(view)
         begun = self.clock() if self.clock is not None else 0.0
         jobs = list(view.jobs.values())

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from schedulers.core.events import RuleChange
 from schedulers.core.live import GRANTED, IDLE, MOVING
-from schedulers.core.waves import choices
+from schedulers.core.model import Job, Stage
+from schedulers.core.waves import LEVELS, WAVES, StageRunTimes, choices
 from schedulers.kit.partition import executors_of, to_start
 from schedulers.planning.replan import kernel, rules
-from schedulers.planning.replan.plays import FastRun, durations_of, jobs_of
-from schedulers.planning.replan.seen import Seen, Task
+from schedulers.planning.replan.plays import FastRun, durations_of, jobs_of, random_draws
+from schedulers.planning.replan.seen import Seen, Task, course_of
 
 if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView
@@ -66,6 +68,18 @@ def _obstacle_of(job: JobState, view: ClusterView, seen: Seen) -> str:
     if any(view.task_ms(job.id, stage.index) is None for stage in job.stages):
         return f"job '{job.id}' has no estimate"
     return "" if seen.course(job.spec) is not None else f"run times by wave are not known of job '{job.id}'"
+
+
+@cache
+def load() -> None:
+    """Load the machine code, or make it, once in a process: no search should wait for this."""
+    job = Job(id="", stages=(Stage(name="", tasks=1, demand=(1,)),))
+    course = course_of([StageRunTimes(((1,),), ((0,) * len(LEVELS),) * len(WAVES))])
+    play = FastRun(jobs_of([(0, job)]), durations_of([course], choices(inverted=True)), 1, 0)
+    state = play.begin()
+    kernel.arrive_at(state, 0, 0)
+    kernel.end_after(state, 0, 0)
+    play.ends(rules.curves([job], [[1.0]], 1, inverted=True), random_draws(1, np.random.default_rng(0)))
 
 
 def present(view: ClusterView, jobs: Sequence[JobState], seen: Seen, *, moving_ms: int, inverted: bool) -> Present:
