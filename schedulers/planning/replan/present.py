@@ -36,7 +36,7 @@ class Changed(Protocol):
     caps: dict[int, int]
 
 
-class Present(NamedTuple):
+class PlayedMoment(NamedTuple):
     """A moment of a cluster: times count from this moment."""
 
     play: FastRun
@@ -82,7 +82,7 @@ def load() -> None:
     play.ends(rules.curves([job], [[1.0]], 1, inverted=True), random_draws(1, np.random.default_rng(0)))
 
 
-def present(view: ClusterView, jobs: Sequence[JobState], seen: Seen, *, moving_ms: int, inverted: bool) -> Present:
+def present(view: ClusterView, jobs: Sequence[JobState], seen: Seen, *, moving_ms: int, inverted: bool) -> PlayedMoment:
     """The present moment. Requires that there is no `obstacle`."""
     courses = [course for job in jobs if (course := seen.course(job.spec)) is not None]
     play = FastRun(
@@ -109,7 +109,7 @@ def present(view: ClusterView, jobs: Sequence[JobState], seen: Seen, *, moving_m
     clock[kernel.NUMBER], clock[kernel.PLACES] = len(places) + 1, play.executors - len(places)
     clock[kernel.ARRIVED], clock[kernel.IDLERS], clock[kernel.DUE] = len(jobs), len(idle), 1
     clock[kernel.WAITING] = of_job["waiting"].sum()
-    return Present(
+    return PlayedMoment(
         play, state, jobs, [[view.task_ms(job.id, stage.index) or 0.0 for stage in job.stages] for job in jobs]
     )
 
@@ -139,7 +139,7 @@ def _put(
         kernel.end_after(state, place, now - container.started + 1)
 
 
-def rule_of(there: Present, changed: Mapping[str, Changed], *, inverted: bool) -> Rule:
+def rule_of(there: PlayedMoment, changed: Mapping[str, Changed], *, inverted: bool) -> Rule:
     """The rule of `curves`, with what searches have changed by job."""
     rule = rules.curves([job.spec for job in there.jobs], there.told, there.play.executors, inverted=inverted)
     for number, job in enumerate(there.jobs):
@@ -151,7 +151,7 @@ def rule_of(there: Present, changed: Mapping[str, Changed], *, inverted: bool) -
     return rule
 
 
-def changes(there: Present, before: Rule, after: Rule) -> tuple[RuleChange, ...]:
+def changes(there: PlayedMoment, before: Rule, after: Rule) -> tuple[RuleChange, ...]:
     """Settings that are other in a later rule."""
     made = [
         RuleChange(job.id, -1, name, float(after.jobs[name][number]))
