@@ -13,10 +13,10 @@ from rm_emulator.scenario.schema import Scenario
 from rm_emulator.workload.model import Waves, WorkloadJob
 from rm_emulator.workload.waves import StageWaves, TaskDraws, run_times_of
 from schedulers.core.vectors import times_in
-from schedulers.planning.replan import kernel
 from schedulers.planning.replan.kernel import Floats
+from schedulers.planning.replan.obstacles import NUMBERS_AT_MOST, PLACES_AT_MOST
 from schedulers.planning.replan.plays import FastRun, Unsuitable, durations_of, jobs_of
-from schedulers.planning.replan.seen import course_of
+from schedulers.planning.replan.seen import LONGEST_MS, course_of
 
 
 class FastSetting(NamedTuple):
@@ -79,6 +79,10 @@ def play_of(
     """
     _check(workload, executors)
     measured = [[waves_of(times) for times in _measured(each)] for each in workload]
+    tables = (waves.tables.values() for stages in measured for waves in stages)
+    longest = max(max(times) for lists in tables for levels in lists for times in levels)
+    if longest > LONGEST_MS:
+        raise Unsuitable(f"a run time of {longest} ms (at most {LONGEST_MS})")
     courses = [course_of([run_times_of(waves) for waves in stages]) for stages in measured]
     durations = durations_of(courses, measured[0][0].choices)
     return FastRun(jobs_of([(each.submit_ms, each.job) for each in workload]), durations, executors, moving_ms)
@@ -86,7 +90,7 @@ def play_of(
 
 def _check(workload: Sequence[WorkloadJob], executors: int) -> None:
     """Raise Unsuitable for jobs with anything that the fast simulator does not know."""
-    most, numbers = kernel.PLACES_AT_MOST, kernel.NUMBERS_AT_MOST
+    most, numbers = PLACES_AT_MOST, NUMBERS_AT_MOST
     if not workload:
         raise Unsuitable("a workload without jobs")
     if not 1 <= executors <= most or executors * (len(workload) + 1) >= numbers:

@@ -240,7 +240,7 @@ class RuleChange(msgspec.Struct, frozen=True, array_like=True):
     job: str
     stage: int
     """-1: the setting is of the whole job."""
-    setting: str
+    setting: Literal["factor", "price", "hold", "cap"]
     value: float
 
 

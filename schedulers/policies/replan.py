@@ -15,6 +15,7 @@ from schedulers.core.events import Event, RuleChange, SearchEnded, TaskEnded
 from schedulers.core.policy import ClusterView, Offer, Suggestions, policies
 from schedulers.kit.curves import Curves, CurvesSettings
 from schedulers.kit.ordered import Key
+from schedulers.planning.replan.obstacles import obstacle
 from schedulers.planning.replan.seen import Seen
 
 if TYPE_CHECKING:
@@ -66,8 +67,9 @@ class Replan(Curves, Searches, PlaysExecutors):
     **Knowledge.** Run times are drawn by wave (first task on a new executor, first of its stage, later) and by the
     job's number of executors, never the true ones of tasks to come. The predictor `oracle` tells these distributions:
     measured waves, or the run times of a stage's own tasks in no order. Else the policy learns from the last ended
-    jobs of the same application and name. While any live job is unknown nothing is searched, and `curves` serves as
-    it is; `explain` says so, and tells what searches have changed for a job.
+    jobs of the same application and name with as many stages and (to a power of two) tasks. While any live job is
+    unknown nothing is searched, and `curves` serves as it is; `explain` says so, and tells what searches have changed
+    for a job.
 
     **Time.** The emulator counts the CPU time of a search against `budget_ms`, so a run on a busy machine is as good
     as on an idle one; but another machine comes to other decisions. With `budget_ms: null` a search always tries
@@ -179,18 +181,17 @@ class Replan(Curves, Searches, PlaysExecutors):
     # -- the search -------------------------------------------------------------------------------
 
     def _search(self, view: ClusterView) -> None:
+        jobs = list(view.jobs.values())
+        self._obstacle = obstacle(view, jobs, self._seen)
+        if self._obstacle:
+            return
         # Only here, because a replay and a check need no machine code.
         if missing := self.missing():
             raise InvalidParameters(f"policy 'replan': {missing}")
         from schedulers.planning.replan import present, search
 
         present.load()
-        self._seen.prune(view)
         begun = self.clock() if self.clock is not None else 0.0
-        jobs = list(view.jobs.values())
-        self._obstacle = present.obstacle(view, jobs, self._seen)
-        if self._obstacle:
-            return
         params = self.params
         there = present.present(
             view, jobs, self._seen, moving_ms=round(1000 * params.moving_s), inverted=params.inverted_levels

@@ -113,8 +113,10 @@ def test_a_replay_agrees_although_the_clock_stopped_the_searches() -> None:
 
 def test_a_replay_needs_no_fast_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = Ran(scenario(SMALL, 9), 1)
+    unknown = Ran(scenario({**STREAM, "jobs": 3}, 9), 1, predictor="three_sigma_dag")
     monkeypatch.setattr(Replan, "missing", classmethod(lambda cls: "numba is not installed"))
-    assert replay(ran.lines) == ran.lines
+    for each in (ran, unknown):
+        assert replay(each.lines) == each.lines
     with pytest.raises(ValueError, match="policy 'replan': numba is not installed"):
         Ran(scenario(SMALL, 9), 1)
 

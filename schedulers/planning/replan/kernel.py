@@ -21,6 +21,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from schedulers.planning.replan.obstacles import NUMBER_BITS, PLACE_BITS, PLACES_AT_MOST
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 #: An array of records with the fields named beside the array.
@@ -40,9 +42,9 @@ FIXED, SHARES, PAYS = range(3)
 NEVER: Final = 1 << 62
 MANY: Final = 1 << 40
 #: An event is a number: time, rank (0 start, 1 end), number of the executor, place of the executor.
-_TIME, _RANK, _NUMBER = 33, 32, 12
-PLACES_AT_MOST: Final = 1 << _NUMBER
-NUMBERS_AT_MOST: Final = 1 << (_RANK - _NUMBER)
+_NUMBER: Final = PLACE_BITS
+_RANK: Final = _NUMBER + NUMBER_BITS
+_TIME: Final = _RANK + 1
 
 
 def _record(ints: str, floats: str = "") -> np.dtype[np.void]:

@@ -46,30 +46,6 @@ class PlayedMoment(NamedTuple):
     """Estimates by job and stage, ms per task."""
 
 
-def obstacle(view: ClusterView, jobs: Sequence[JobState], seen: Seen) -> str:
-    """Why the rest of the run cannot be played, as the end of a sentence; ''."""
-    sizes = {stage.demand for job in jobs for stage in job.stages}
-    executors = executors_of(view, sizes)
-    if len(sizes) != 1:
-        return "tasks are of several sizes"
-    if len(view.containers) > executors or executors > kernel.PLACES_AT_MOST:
-        return f"{executors} executors are not played"
-    if executors * (len(jobs) + 1) >= kernel.NUMBERS_AT_MOST:
-        return f"{len(jobs)} jobs are too many to be played"
-    return next((why for job in jobs if (why := _obstacle_of(job, view, seen))), "")
-
-
-def _obstacle_of(job: JobState, view: ClusterView, seen: Seen) -> str:
-    plain = job.spec.kind == "batch" and not any(stage.gang or stage.master for stage in job.spec.stages)
-    if not plain or any(stage.above != stage.parents for stage in job.spec.stages):
-        return f"job '{job.id}' is a service, or has a gang, a master or data on edges"
-    if job.cancelled or not job.admitted or job.pilots_left:
-        return f"job '{job.id}' is withdrawn, or waits for its queue or for its pilots"
-    if any(view.task_ms(job.id, stage.index) is None for stage in job.stages):
-        return f"job '{job.id}' has no estimate"
-    return "" if seen.course(job.spec) is not None else f"run times by wave are not known of job '{job.id}'"
-
-
 @cache
 def load() -> None:
     """Load the machine code, or make it, once in a process: no search should wait for this."""

@@ -19,6 +19,8 @@ from schedulers.core.waves import LEVELS, TOP, WAVES, StageRunTimes, choices
 #: Run times that are remembered of a stage, wave and level: the last ones.
 _REMEMBERED: Final = 64
 _FRESH, _FIRST, _REST = range(len(WAVES))
+#: Kinds of jobs that are remembered: those that ended last.
+_KINDS: Final = 1000
 #: A longer run time counts as so long, ms (three days).
 LONGEST_MS: Final = 1 << 28
 _Lists = list[list[deque[int]]]
@@ -62,11 +64,12 @@ def course_of(stages: Sequence[StageRunTimes]) -> Course:
 class Seen:
     """Executors and run times, by facts alone.
 
-    Jobs of one application and name are alike (`app`, `name`). When such a job has ended, the run times of its tasks
-    are known for the next. inverted: how a level follows from a number of executors, see `choices`.
+    Jobs of one application and name (`app`, `name`) with as many stages, and to a power of two as many tasks, are
+    alike. When such a job has ended, the run times of its tasks are known for the next.
     """
 
     def __init__(self, *, inverted: bool) -> None:
+        """inverted: how a level follows from a number of executors, see `schedulers.core.waves.choices`."""
         shares = choices(inverted=inverted)
         self._levels = [below if share >= 1 / 2 else above for below, above, share in shares]
         self.tasks: dict[int, Task] = {}
@@ -111,12 +114,18 @@ class Seen:
             waited = task.ended < view.now
             task.wave = _FRESH if waited else (_REST if task.stage == container.stage else _FIRST)
             task.stage, task.width = container.stage, view.jobs[container.job].executors
+        # Executors that are given back have no fact of their own.
+        if len(self.tasks) > 2 * len(view.containers) + len(LEVELS):
+            self.tasks = {number: task for number, task in self.tasks.items() if number in view.containers}
 
     def _learn(self, job: str) -> None:
         """A job has ended: the next one of the kind will be like this one, too."""
         if (kind := self._kinds.get(job)) is None:
             return
-        known = self._known.setdefault(kind, {})
+        known = self._known.pop(kind, {})
+        self._known[kind] = known  # at the end: what stays in front was not heard of for longest
+        if len(self._known) > _KINDS:
+            del self._known[next(iter(self._known))]
         for stage, lists in self._open.pop(job, {}).items():
             there = known.setdefault(stage, _empty())
             for wave, levels in enumerate(lists):
@@ -128,10 +137,6 @@ class Seen:
         """A job is gone."""
         for memory in (self._kinds, self._told, self._open, self._courses):
             memory.pop(job, None)
-
-    def prune(self, view: ClusterView) -> None:
-        """Forget executors that are gone."""
-        self.tasks = {number: task for number, task in self.tasks.items() if number in view.containers}
 
     def course(self, job: Job) -> Course | None:
         """Run times of a live job; None: not known."""
@@ -164,8 +169,8 @@ class Seen:
 
 
 def _kind(job: Job) -> str:
-    """What alike jobs have in common."""
-    return f"{job.app}\x1f{job.name}"
+    """What alike jobs have in common. Where tasks are half as many, run times are others, for more input of each."""
+    return "\x1f".join((job.app, job.name, str(len(job.stages)), str(job.tasks.bit_length())))
 
 
 def _empty() -> _Lists:
