@@ -83,7 +83,7 @@ class Arrivals:
         """Tell an oracle the true means of a job's run times by stage; distributions too where executors are played."""
         if self._oracle and job.kind == "batch":
             means = tuple(round(each.mean_ms) for each in times)
-            by_wave = wave_times(times) if self._engine.control.plays else ()
+            by_wave = wave_times(times) if self._engine.control.wants_waves else ()
             self._engine.tell(Estimated(self._engine.calendar.now, job.id, means, node_means(times), by_wave))
 
     def _arrive(self, number: int) -> None:

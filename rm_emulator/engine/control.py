@@ -63,7 +63,7 @@ class Control(ABC):
     """Whether jobs are planned, so that `new_plans` has to be asked."""
     copies: bool = False
     """Whether tasks may have several containers."""
-    plays: bool = False
+    wants_waves: bool = False
     """Whether a policy plays executors, so that an oracle tells run times by wave."""
 
     def __init__(self, states: Sequence[ClusterState]) -> None:
@@ -118,7 +118,7 @@ class OneScheduler(Control):
         self._plans, self._urges = ability(policy, Plans), ability(policy, WantsNodes) or WantsNodes()
         self._cycles = ability(policy, DecidesInCycles) or DecidesInCycles()
         self._rehearses = ability(policy, Rehearses)
-        self.plays = ability(policy, PlaysExecutors) is not None
+        self.wants_waves = ability(policy, PlaysExecutors) is not None
         self.woken_sizes = state.journal.sizes.cursor()
         """Sizes that woke; `woken_nodes` reads on from here, and need not be called when everything was read."""
         self.waiting_sizes = state.sizes.active
