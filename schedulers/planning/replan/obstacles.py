@@ -25,8 +25,10 @@ def obstacle(view: ClusterView, jobs: Sequence[JobState], seen: Seen) -> str:
     executors = executors_of(view, sizes)
     if len(sizes) != 1:
         return "tasks are of several sizes"
-    if len(view.containers) > executors or executors > PLACES_AT_MOST:
-        return f"{executors} executors are not played"
+    if len(view.containers) > executors:
+        return f"{len(view.containers)} containers are more than the {executors} executors of the cluster"
+    if executors > PLACES_AT_MOST:
+        return f"{executors} executors are more than {PLACES_AT_MOST}"
     if executors * (len(jobs) + 1) >= NUMBERS_AT_MOST:
         return f"{len(jobs)} jobs are too many to be played"
     return next((why for job in jobs if (why := _of(job, view, seen))), "")
