@@ -205,6 +205,11 @@ NEEDS: Final[Mapping[str, Need]] = {
         jobs={"late": {"deadline": "4s"}},
         policy={"period_ms": 1000, "dead_zone_ms": 0},
     ),
+    "replan": Need(
+        "Executors outlive tasks and take 1 s to be taken up; each search tries 100 rules.",
+        {"cluster": {**_PICTURED["cluster"], "executors": {"moving_delay": "1s"}}},
+        policy={"budget_ms": None, "moving_s": 1.0},
+    ),
     "delay": Need("The input of `wide` is on node `n2` alone.", jobs={"wide": {"stages": _WIDE_ON_N2}}),
 }
 

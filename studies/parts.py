@@ -15,11 +15,12 @@ from typing import Annotated, Any, Final, NamedTuple
 import numpy as np
 import typer
 
-from rm_emulator.learn.fast_jobs import FastRun, FastSetting, setting_of
-from rm_emulator.learn.fast_kernel import FIRST, FIXED, FRESH, MANY, Rule
+from rm_emulator.learn.fast_jobs import FastSetting, setting_of
 from rm_emulator.learn.fast_rules import rule_of
 from rm_emulator.program import end
 from rm_emulator.scenario.schema import Scenario
+from schedulers.planning.replan.kernel import FIRST, FIXED, FRESH, MANY, Rule
+from schedulers.planning.replan.plays import FastRun
 from studies.learned_settings import PROFILES, SETTINGS
 from studies.tables import document, over_seeds, table
 

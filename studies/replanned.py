@@ -1,9 +1,9 @@
-"""What re-planning attains in Decima's batch, beside the rules: the reference for how much is left to learn.
+"""What the policy `replan` attains by the time that it has for a search, beside the rules.
 
     python -m studies.replanned --data DIR
 
-The measured run times of all queries are known to the search, the draws of the run are not. A run takes minutes and is
-kept, so a stopped study goes on.
+Decima's batch, or another setting of `studies.learned`. The policy knows the measured run times of all queries, and not
+the draws of the run. A run is kept, so a stopped study goes on.
 """
 
 from __future__ import annotations
@@ -11,19 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from statistics import fmean
+from typing import Annotated, Any, Final
 
-import numpy as np
 import typer
 
+from rm_emulator import api
 from rm_emulator.files import write_file
-from rm_emulator.learn.fast_jobs import FastSetting
-from rm_emulator.learn.replanning import Search, replanned
 from rm_emulator.program import end
-from schedulers.core import keyed
-from studies.learned_settings import PROFILES
-from studies.parts import PARTS, means, rule, settings
-from studies.tables import over_seeds, table
+from studies.learned_settings import PROFILES, SETTINGS, Setting
+from studies.tables import document, over_seeds, table
 
 HEAD: Final = ("policy", "seeds", "mean JCT, s", "beside capped_sjf, %")
 #: The rule that re-planning begins with, and what all are held against.
@@ -31,12 +28,22 @@ BEGIN: Final = "curves"
 BASELINE: Final = "capped_sjf"
 
 
-def mean_jct_s(setting: FastSetting, candidates: int) -> float:
-    """Mean JCT of a run that begins with BEGIN and tries so many candidates at each search, s."""
-    random = keyed.generator(0, "replanned", candidates)
-    search = Search(candidates=candidates)
-    begin = rule(PARTS["batch"][BEGIN], setting)
-    return setting.play.mean_jct_s(replanned(setting.play, begin, setting.draws, search, random))
+def policies(setting: Setting, budgets: str, candidates: str) -> dict[str, Mapping[str, Any]]:
+    """Policies by label: two rules, and re-planning by budgets (ms) and by numbers of candidates, both by commas."""
+    found = {label: setting.rules[label] for label in (BASELINE, BEGIN)}
+    for budget in filter(None, budgets.split(",")):
+        found[f"replan, {budget} ms"] = {"kind": "replan", "budget_ms": float(budget), "candidates": 10_000}
+    for count in filter(None, candidates.split(",")):
+        found[f"replan, {count} candidates"] = {"kind": "replan", "budget_ms": None, "candidates": int(count)}
+    return found
+
+
+def mean_jct_s(setting: Setting, policy: Mapping[str, Any], data: Path, seed: int) -> float:
+    """Mean JCT of a run, s."""
+    workload = {**setting.workload, "profiles": str((data / PROFILES).resolve())}
+    told = {"predictor": {"kind": "oracle"}, **policy}
+    jobs = api.play(document(setting.name, [seed], {"one": told}, cluster=setting.cluster, workload=workload)).jobs
+    return fmean(jobs["finish_ms"] - jobs["submit_ms"]) / 1000
 
 
 def rows(jcts: Mapping[str, Mapping[int, float]]) -> list[list[str]]:
@@ -45,30 +52,29 @@ def rows(jcts: Mapping[str, Mapping[int, float]]) -> list[list[str]]:
     for label, ran in jcts.items():
         off = [100 * (jct / base[seed] - 1) for seed, jct in ran.items()]
         beside = "" if label == BASELINE else over_seeds(off, 1)
-        made.append([label, str(len(ran)), f"{np.mean(list(ran.values())):.1f}", beside])
+        made.append([label, str(len(ran)), f"{fmean(ran.values()):.1f}", beside])
     return made
 
 
 def main(
     data: Annotated[Path, typer.Option(help=f"folder with {PROFILES}")],
     out: Annotated[Path, typer.Option(help="where finished runs are kept")] = Path("out/replanned"),
+    setting: Annotated[str, typer.Option(help="name of a setting of studies.learned_settings")] = "batch",
     seeds: Annotated[int, typer.Option(min=2, help="number of seeds, from 1000")] = 4,
-    candidates: Annotated[str, typer.Option(help="rules tried at each search, separated by commas")] = "30,100,300",
+    budgets: Annotated[str, typer.Option(help="CPU time of a search, ms, separated by commas")] = "50,500",
+    candidates: Annotated[str, typer.Option(help="rules tried at each search, separated by commas")] = "30,100",
 ) -> None:
     """Run what has not run yet, and print the table."""
     out.mkdir(parents=True, exist_ok=True)
-    found = dict(enumerate(settings("batch", data, seeds), start=1000))
-    jcts = {
-        label: dict(zip(found, means(PARTS["batch"][label], list(found.values())), strict=True))
-        for label in (BASELINE, BEGIN)
-    }
-    for count in map(int, candidates.split(",")):
-        jcts[f"re-planned, {count} candidates"] = ran = {}
-        for seed, setting in found.items():
-            kept = out / f"{count}-{seed}.json"
+    of = next(each for each in SETTINGS if each.name == setting)
+    jcts: dict[str, dict[int, float]] = {}
+    for label, policy in policies(of, budgets, candidates).items():
+        jcts[label] = ran = {}
+        for seed in range(1000, 1000 + seeds):
+            kept = out / f"{setting}-{label.replace(', ', '-').replace(' ', '-')}-{seed}.json"
             if not kept.exists():
-                write_file(kept, json.dumps(mean_jct_s(setting, count)))
-                typer.echo(f"{count} candidates, seed {seed}: {json.loads(kept.read_bytes()):.2f} s", err=True)
+                write_file(kept, json.dumps(mean_jct_s(of, policy, data, seed)))
+                typer.echo(f"{label}, seed {seed}: {json.loads(kept.read_bytes()):.2f} s", err=True)
             ran[seed] = json.loads(kept.read_bytes())
     typer.echo(table(HEAD, rows(jcts)))
 

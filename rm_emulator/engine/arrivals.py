@@ -9,7 +9,7 @@ from rm_emulator.engine import containers
 from rm_emulator.engine.calendar import ARRIVE
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Master
-from rm_emulator.engine.execution import Execution, StageTimes, node_means
+from rm_emulator.engine.execution import Execution, StageTimes, node_means, wave_times
 from rm_emulator.engine.profile import Engine
 from rm_emulator.workload.model import Workload, WorkloadJob
 from schedulers.core.events import (
@@ -80,10 +80,11 @@ class Arrivals:
         self.expect()
 
     def estimate(self, job: Job, times: Sequence[StageTimes]) -> None:
-        """Tell an oracle the true means of a job's run times, by stage."""
+        """Tell an oracle the true means of a job's run times by stage; distributions too where executors are played."""
         if self._oracle and job.kind == "batch":
             means = tuple(round(each.mean_ms) for each in times)
-            self._engine.tell(Estimated(self._engine.calendar.now, job.id, means, node_means(times)))
+            by_wave = wave_times(times) if self._engine.control.wants_waves else ()
+            self._engine.tell(Estimated(self._engine.calendar.now, job.id, means, node_means(times), by_wave))
 
     def _arrive(self, number: int) -> None:
         self.count = number + 1

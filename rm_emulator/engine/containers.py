@@ -9,12 +9,12 @@ import msgspec
 from rm_emulator.engine.execution import StageTimes
 from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.workload.model import WorkloadJob
-from rm_emulator.workload.waves import Wave
 from schedulers.core.decisions import Copy, Move
 from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.old_names import OldName
 from schedulers.core.resources import Vector
 from schedulers.core.state import JobState
+from schedulers.core.waves import Wave
 from schedulers.kit.paths import to_output
 
 

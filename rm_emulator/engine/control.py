@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
-from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, WantsNodes, ability
+from schedulers.core.abilities import DecidesInCycles, Plans, PlaysExecutors, Rehearses, WantsNodes, ability
 from schedulers.core.decider import Decider
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import SchedulerError
@@ -63,6 +63,8 @@ class Control(ABC):
     """Whether jobs are planned, so that `new_plans` has to be asked."""
     copies: bool = False
     """Whether tasks may have several containers."""
+    wants_waves: bool = False
+    """Whether a policy plays executors, so that an oracle tells run times by wave."""
 
     def __init__(self, states: Sequence[ClusterState]) -> None:
         self._states = states
@@ -123,6 +125,7 @@ class OneScheduler(Control):
         self._plans, self._urges = ability(policy, Plans), ability(policy, WantsNodes) or WantsNodes()
         self._cycles = ability(policy, DecidesInCycles) or DecidesInCycles()
         self._rehearses = ability(policy, Rehearses)
+        self.wants_waves = ability(policy, PlaysExecutors) is not None
         self.woken_sizes = state.journal.sizes.cursor()
         """Sizes that woke; `woken_nodes` reads on from here, and need not be called when everything was read."""
         self._places: dict[int, int] = {}  # of nodes that came back, by the core's number for each

@@ -13,8 +13,9 @@ import numpy as np
 
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Waves, WorkloadJob
-from rm_emulator.workload.waves import StageWaves, TaskDraws, TaskDurations, Wave
+from rm_emulator.workload.waves import StageWaves, TaskDraws, TaskDurations, run_times_of
 from schedulers.core import keyed
+from schedulers.core.waves import LEVELS, WAVES, StageRunTimes, Wave
 
 #: Longest duration of a scenario, ms: sums of longer run times would not be exact.
 LONGEST_MS = 10**15
@@ -107,6 +108,18 @@ def node_means(times: Sequence[StageTimes]) -> dict[str, tuple[int, ...]]:
     known = [each.means() if isinstance(each, NodeTimes) else {} for each in times]
     nodes = dict.fromkeys(node for means in known for node in means)
     return {node: tuple(round(means.get(node, 0)) for means in known) for node in nodes}
+
+
+def wave_times(times: Sequence[StageTimes]) -> tuple[StageRunTimes, ...]:
+    """Distributions of the run times of a job's stages by wave; empty where run times are given by node."""
+    known = []
+    for each in times:
+        if isinstance(each, MeasuredTimes):
+            known.append(run_times_of(each.waves))
+        elif isinstance(each, ListedTimes):
+            # In order of length, so that nobody learns which task is long.
+            known.append(StageRunTimes((tuple(sorted(each.first)),), ((0,) * len(LEVELS),) * len(WAVES)))
+    return tuple(known) if len(known) == len(times) else ()
 
 
 class Execution:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from rm_emulator.engine.multiple_schedulers import MultipleSchedulers, assign_jo
 from rm_emulator.engine.workers import Workers
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.workload.model import Workload
+from schedulers.core.abilities import Searches, ability
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.policy import Policy
 from schedulers.core.predictor import predictors
@@ -49,6 +51,10 @@ class Deciders:
         ]
         self.schedulers = [each for each in self._all if isinstance(each, Scheduler)]
         """The deciders with a view of the cluster: none where workers queue."""
+        for scheduler in self.schedulers:
+            if (searches := ability(scheduler.policy, Searches)) is not None and searches.has_budget:
+                # Of this thread alone, so that a search is as good on a busy machine.
+                searches.clock = time.thread_time
         self.control = self._control(config, workload)
         self.is_clairvoyant = any(is_clairvoyant(own.get("predictor")) for own in entries.values())
 

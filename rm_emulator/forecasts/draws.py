@@ -16,11 +16,11 @@ from rm_emulator.engine.containers import Master
 from rm_emulator.engine.execution import LONGEST_MS, StageTimes
 from rm_emulator.forecasts.run_times import LEAST_NOISE, Floats, Listener
 from rm_emulator.workload.model import PerTask, WorkloadJob
-from rm_emulator.workload.waves import Wave
 from schedulers.core import keyed
 from schedulers.core.live import RUNNING
 from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.state import ClusterState
+from schedulers.core.waves import Wave
 from schedulers.kit.beliefs import Belief, Part, spread
 from schedulers.kit.history import OpenJob, log_variance
 

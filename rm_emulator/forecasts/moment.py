@@ -24,6 +24,7 @@ from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results.replay import cell_of, load_plugins_of
 from rm_emulator.scenario.durations import parse_duration, show_duration
+from schedulers.core.abilities import Searches, ability
 from schedulers.core.scheduler import Scheduler
 
 Progress = Callable[[str], None]
@@ -101,6 +102,13 @@ def paused(
     return paused_cell(recorded)
 
 
+def _budget(scheduler: Scheduler | None) -> str:
+    """As `obstacle`: a search stopped by the clock ends elsewhere when the run is played again."""
+    searches = None if scheduler is None else ability(scheduler.policy, Searches)
+    stops = searches is not None and searches.has_budget
+    return "the clock stops the searches of its policy (give the policy `budget_ms: null`)" if stops else ""
+
+
 def paused_cell(recorded: RecordedCell) -> PausedRun:
     """A cell at its beginning. Raises InvalidInput for a run that cannot go on with other run times."""
     setting = recorded.setting
@@ -109,9 +117,10 @@ def paused_cell(recorded: RecordedCell) -> PausedRun:
     past = Past(sources, {node.id: node.speed for node in setting.config.nodes})
     made = assemble(recorded.scenario, entry, setting.seed, setting.built, past, config=setting.config)
     simulation = made.simulation
-    if why := obstacle(simulation):
+    (scheduler, *_) = made.deciders.schedulers or (None,)
+    if why := obstacle(simulation) or _budget(scheduler):
         raise InvalidInput([Issue(str(recorded.directory), f"cannot be simulated from a moment on: {why}")])
-    (scheduler,) = made.deciders.schedulers
+    assert scheduler is not None
     listener = Listener(scheduler.state)
     simulation.control.handle = listener.around(simulation.control.handle)
     simulation.begin(recorded.scenario.spec.until)

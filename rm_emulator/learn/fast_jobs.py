@@ -1,99 +1,22 @@
-"""Jobs, measured run times and draws as arrays, for the fast simulator."""
+"""Scenarios for the fast simulator: jobs, measured run times and the engine's draws as arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rm_emulator.engine.config import Central, EngineConfig, kind
 from rm_emulator.experiments.assembly import cluster_of, waves_of, workload_of
-from rm_emulator.learn import fast_kernel as kernel
-from rm_emulator.learn.fast_kernel import Desk, Durations, FastState, Floats, Ints, Jobs, Rule, World
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.workload.model import Waves, WorkloadJob
-from rm_emulator.workload.waves import LEVELS, StageWaves, TaskDraws, Wave
+from rm_emulator.workload.waves import StageWaves, TaskDraws, run_times_of
 from schedulers.core.vectors import times_in
-
-_WAVES: Final[tuple[Wave, ...]] = ("fresh", "first", "rest")
-#: A run time is no longer, ms: times are parts of numbers of 64 bits.
-_LONGEST_MS: Final = 1 << 28
-_NO_TRACE: Final = np.empty((0, 2), np.int64)
-
-
-class Unsuitable(ValueError):
-    """A workload or a cluster that the fast simulator does not play; the message says why."""
-
-
-class FastRun(NamedTuple):
-    """Everything about an episode but its policy and its draws."""
-
-    jobs: Jobs
-    durations: Durations
-    executors: int
-    moving_ms: int
-    """Time to take up an executor, new or from another job."""
-
-    @property
-    def tasks(self) -> int:
-        """Number of tasks of all jobs."""
-        return int(self.jobs.jobs["tasks"].sum())
-
-    def begin(self) -> FastState:
-        """The state before the first arrival."""
-        jobs, stages = self.jobs.jobs, self.jobs.stages
-        state = FastState(
-            np.zeros(8, np.int64),
-            np.zeros(len(jobs), kernel.JOB_NOW),
-            np.zeros(len(stages), kernel.STAGE_NOW),
-            np.zeros(self.executors, kernel.PLACE),
-            np.full(self.executors, kernel.NEVER, np.int64),
-            np.zeros(self.executors, np.int64),
-        )
-        state.stages["unstarted"], state.stages["parents_left"] = stages["tasks"], stages["parents"]
-        state.jobs["unstarted"] = state.jobs["left"] = jobs["tasks"]
-        state.jobs["end_ms"] = -1
-        state.clock[[kernel.NUMBER, kernel.PLACES, kernel.LEFT]] = 1, self.executors, len(jobs)
-        return state
-
-    def go_on(
-        self,
-        state: FastState,
-        rule: Rule,
-        draws: Floats,
-        *,
-        until_ms: int = kernel.NEVER,
-        to_job_end: bool = False,
-        trace: Ints = _NO_TRACE,
-    ) -> None:
-        """Change a state to a later one, see `fast_kernel.advance`. Raises Unsuitable if jobs can never finish."""
-        world = World(self.jobs, self.durations, draws, trace, self.moving_ms)
-        kernel.advance(world, rule, state, self._desk(), until_ms, to_job_end)
-        if state.clock[kernel.LEFT] and until_ms == kernel.NEVER and not to_job_end:
-            stuck = np.flatnonzero(state.jobs["end_ms"] < 0)
-            raise Unsuitable(f"{len(stuck)} jobs can never finish; the first is number {stuck[0]} of the episode")
-
-    def ends(self, rule: Rule, draws: Floats, trace: Ints = _NO_TRACE) -> Ints:
-        """End of each job, ms, of a whole episode."""
-        state = self.begin()
-        self.go_on(state, rule, draws, trace=trace)
-        return state.jobs["end_ms"]
-
-    def new_trace(self) -> Ints:
-        """A trace for the start and the end of each task."""
-        return np.full((self.tasks, 2), -1, np.int64)
-
-    def mean_jct_s(self, ends: Ints) -> float:
-        """Mean job completion time of ended jobs, s."""
-        return float((ends - self.jobs.jobs["submit_ms"]).mean() / 1000)
-
-    def _desk(self) -> Desk:
-        many, places = len(self.jobs.jobs), self.executors
-        order, held, behind, leaving = (np.empty(many, np.int64) for _ in range(4))
-        there, free, runs = (np.empty(places, np.int64) for _ in range(3))
-        return Desk(order, np.empty(many), held, behind, leaving, there, free, runs, np.empty(4, np.int64))
+from schedulers.planning.replan.kernel import Floats
+from schedulers.planning.replan.obstacles import NUMBERS_AT_MOST, PLACES_AT_MOST
+from schedulers.planning.replan.plays import FastRun, Unsuitable, durations_of, jobs_of
+from schedulers.planning.replan.seen import LONGEST_MS, course_of
 
 
 class FastSetting(NamedTuple):
@@ -146,11 +69,6 @@ def _measured(job: WorkloadJob) -> list[Waves]:
     return [times for times in job.runtimes if isinstance(times, Waves)]
 
 
-def copied(state: FastState) -> FastState:
-    """The same moment, to go on from independently."""
-    return FastState(*(each.copy() for each in state))
-
-
 def play_of(
     workload: Sequence[WorkloadJob], waves_of: Callable[[Waves], StageWaves], executors: int, moving_ms: int
 ) -> FastRun:
@@ -160,32 +78,19 @@ def play_of(
     Raises Unsuitable for a workload or cluster beyond the fast simulator.
     """
     _check(workload, executors)
-    durations = durations_of([waves_of(times) for each in workload for times in _measured(each)])
-    return FastRun(_jobs_of(workload), durations, executors, moving_ms)
-
-
-def _jobs_of(workload: Sequence[WorkloadJob]) -> Jobs:
-    firsts = list(accumulate((len(each.job.stages) for each in workload), initial=0))
-    stages = [(first, stage) for first, each in zip(firsts, workload, strict=False) for stage in each.job.stages]
-    children: list[list[int]] = [[] for _ in stages]
-    for child, (first, stage) in enumerate(stages):
-        for parent in stage.above:
-            children[first + parent].append(child)
-    made = np.zeros(len(workload), kernel.JOB), np.zeros(len(stages), kernel.STAGE)
-    made[0]["submit_ms"] = [each.submit_ms for each in workload]
-    made[0]["first"], made[0]["end"] = firsts[:-1], firsts[1:]
-    made[0]["tasks"] = [each.job.tasks for each in workload]
-    made[1]["tasks"] = [stage.tasks for _, stage in stages]
-    made[1]["first_task"] = np.cumsum(made[1]["tasks"]) - made[1]["tasks"]
-    made[1]["parents"] = [len(stage.parents) for _, stage in stages]
-    made[1]["end_child"] = np.cumsum([len(below) for below in children])
-    made[1]["first_child"] = made[1]["end_child"] - [len(below) for below in children]
-    return Jobs(*made, np.array([child for below in children for child in below], np.int64))
+    measured = [[waves_of(times) for times in _measured(each)] for each in workload]
+    tables = (waves.tables.values() for stages in measured for waves in stages)
+    longest = max(max(times) for lists in tables for levels in lists for times in levels)
+    if longest > LONGEST_MS:
+        raise Unsuitable(f"a run time of {longest} ms (at most {LONGEST_MS})")
+    courses = [course_of([run_times_of(waves) for waves in stages]) for stages in measured]
+    durations = durations_of(courses, measured[0][0].choices)
+    return FastRun(jobs_of([(each.submit_ms, each.job) for each in workload]), durations, executors, moving_ms)
 
 
 def _check(workload: Sequence[WorkloadJob], executors: int) -> None:
     """Raise Unsuitable for jobs with anything that the fast simulator does not know."""
-    most, numbers = kernel.PLACES_AT_MOST, kernel.NUMBERS_AT_MOST
+    most, numbers = PLACES_AT_MOST, NUMBERS_AT_MOST
     if not workload:
         raise Unsuitable("a workload without jobs")
     if not 1 <= executors <= most or executors * (len(workload) + 1) >= numbers:
@@ -203,23 +108,6 @@ def _check(workload: Sequence[WorkloadJob], executors: int) -> None:
             )
 
 
-def durations_of(stages: Sequence[StageWaves]) -> Durations:
-    """Tables of measured stages, each list of run times once. Raises Unsuitable for run times of days."""
-    lists = np.zeros((len(stages), len(_WAVES), len(LEVELS)), kernel.LIST)
-    places: dict[int, tuple[int, int]] = {}
-    values: list[int] = []
-    for index, stage in enumerate(stages):
-        for wave, name in enumerate(_WAVES):
-            for level, measured in enumerate(stage.tables[name]):
-                if id(measured) not in places:
-                    places[id(measured)] = len(values), len(measured)
-                    values.extend(measured)
-                lists[index, wave, level] = places[id(measured)]
-    if max(values) > _LONGEST_MS:
-        raise Unsuitable(f"a run time of {max(values)} ms (at most {_LONGEST_MS})")
-    return Durations(np.array(values, np.int64), lists, np.array(list(stages[0].choices), kernel.CHOICE))
-
-
 def draws_of(workload: Iterable[WorkloadJob], seed: int) -> Floats:
     """The engine's own draws for a seed: each task has the run time that the engine gives it under the seed."""
     drawn = [
@@ -229,8 +117,3 @@ def draws_of(workload: Iterable[WorkloadJob], seed: int) -> Floats:
     ]
     both = [np.concatenate([getattr(each, name) for each in drawn]) for name in ("level", "pick")]
     return np.ascontiguousarray(np.transpose(both))
-
-
-def random_draws(tasks: int, generator: np.random.Generator) -> Floats:
-    """Draws of their own, a hundred times faster than the engine's."""
-    return generator.random((tasks, 2))

@@ -23,7 +23,7 @@ from rm_emulator.scenario.workload import Built, build
 from rm_emulator.workload.asks import Asks
 from rm_emulator.workload.data import Data
 from rm_emulator.workload.model import PerNode, Workload
-from schedulers.core.abilities import Copies, ability
+from schedulers.core.abilities import Copies, PlaysExecutors, ability
 from schedulers.core.abilities import mistakes as queue_mistakes
 from schedulers.core.compatible import Setup, clashes, policy_of
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
@@ -130,6 +130,8 @@ def _clashes(loaded: Loaded) -> Iterator[Issue]:
     for at, policy in entries:
         if (one := policy_of(policy.settings)) is None:
             continue
+        if (plays := ability(one, PlaysExecutors)) is not None:
+            yield from (loaded.issue((*at, "kind"), why) for why in _unplayable(policy.kind, plays, loaded))
         setup = Setup(
             policy=one,
             kind=policy.kind,
@@ -149,6 +151,17 @@ def _clashes(loaded: Loaded) -> Iterator[Issue]:
             elif key == "reserve_after":
                 message = f"policy '{policy.kind}': {why}; take `reserve_after` out of the cluster"
                 yield loaded.issue(("spec", "cluster", "reserve_after"), message)
+
+
+def _unplayable(kind: str, plays: PlaysExecutors, loaded: Loaded) -> Iterator[str]:
+    """Why a policy that plays executors is of no use here."""
+    if loaded.scenario.spec.cluster.executors is None:
+        yield (
+            f"policy '{kind}' plays executors that outlive their tasks, and here containers end with their tasks: give "
+            "the cluster `executors`, or take policy 'curves'"
+        )
+    if missing := plays.missing():
+        yield f"policy '{kind}': {missing}"
 
 
 def _copies_issues(loaded: Loaded) -> Iterator[Issue]:

@@ -18,34 +18,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from schedulers.core import keyed
+from schedulers.core.waves import LEVELS, TOP, WAVES, StageRunTimes, Wave, choices
 
-Wave = Literal["fresh", "first", "rest"]
-#: Numbers of executors at which the released profiles were measured and are looked up (decima-sim:param.py).
-LEVELS: Final = (5, 10, 20, 40, 50, 60, 80, 100)
-_TOP: Final = LEVELS[-1]
-
-
-def _choices(*, inverted: bool) -> list[tuple[int, int, float]]:
-    """For 0..100 executors: index of the level below, index of the level above, probability of the level below."""
-    choices: list[tuple[int, int, float]] = []
-    for executors in range(_TOP + 1):
-        above = next(i for i, level in enumerate(LEVELS) if level >= executors)
-        if LEVELS[above] == executors or above == 0:
-            choices.append((above, above, 1.0))
-            continue
-        left, right = LEVELS[above - 1], LEVELS[above]
-        # The released code takes the lower level with probability (k - L) / (R - L): the closer to the
-        # upper level, the more often the lower one. Interpolation is the reverse.
-        share = (executors - left) if inverted else (right - executors)
-        choices.append((above - 1, above, share / (right - left)))
-    return choices
-
-
-_INVERTED: Final = _choices(inverted=True)
-_INTERPOLATED: Final = _choices(inverted=False)
+_INVERTED: Final = choices(inverted=True)
+_INTERPOLATED: Final = choices(inverted=False)
 
 
 def without_fresh(first: Sequence[int], fresh: Iterable[int]) -> list[int]:
@@ -128,9 +107,23 @@ class StageWaves:
         wave: 'fresh' for an executor without an earlier task of the job, 'rest' after a task of the same stage, 'first'
             otherwise.
         """
-        below, above, share = self.choices[executors if executors < _TOP else _TOP]
+        below, above, share = self.choices[executors if executors < TOP else TOP]
         durations = self.tables[wave][below if u_level < share else above]
         return durations[int(u_pick * len(durations))]
+
+
+def run_times_of(waves: StageWaves) -> StageRunTimes:
+    """A measured stage as a scheduler is told, each list once."""
+    numbers: dict[int, int] = {}
+    lists: list[tuple[int, ...]] = []
+    by_wave = []
+    for wave in WAVES:
+        for measured in waves.tables[wave]:
+            if id(measured) not in numbers:
+                numbers[id(measured)] = len(lists)
+                lists.append(tuple(measured))
+        by_wave.append(tuple(numbers[id(measured)] for measured in waves.tables[wave]))
+    return StageRunTimes(tuple(lists), tuple(by_wave))
 
 
 def mean_of(*waves: Mapping[int, Sequence[int]]) -> float:
@@ -214,6 +207,6 @@ class TaskDurations:
         if attempt:
             return self.waves.duration(*self.draws.of(index, attempt), executors, wave)
         # What `StageWaves.duration` does, written out: this is asked once per task, and calls cost more than work.
-        below, above, share = self._choices[executors if executors < _TOP else _TOP]
+        below, above, share = self._choices[executors if executors < TOP else TOP]
         durations = self._tables[wave][below if self._level[index] < share else above]
         return durations[int(self._pick[index] * len(durations))]

@@ -6,7 +6,7 @@ The core asks `ability(policy, Kind)` once. A policy around an inner policy has 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from schedulers.core.old_names import OldName, TakesOldNames, old_classes
@@ -95,6 +95,10 @@ class Searches(Ability):
 
     search_result: SearchEnded | None = None
     """The outcome of the last search; the core logs the outcome and sets the field to None."""
+    has_budget = False
+    """Whether searches are stopped by `clock`, so that a second run may decide otherwise."""
+    clock: Callable[[], float] | None = None
+    """Time in s, from a shell that has a clock; None: searches end after their steps."""
     found = OldName("search_result")
 
 
@@ -189,6 +193,15 @@ class NeedsEstimates(Ability):
 
 class KeepsNodes(Ability):
     """Makes reservations, or a plan, of its own, so that the core makes none and starts nothing past the policy."""
+
+
+class PlaysExecutors(Ability):
+    """Plays executors that outlive their tasks, and is of no use elsewhere; an oracle tells it run times by wave."""
+
+    @classmethod
+    def missing(cls) -> str:
+        """The module that plays need and that is not installed, with the extra that has it; ''."""
+        return ""
 
 
 class OneTaskEach(Ability):

@@ -50,7 +50,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return any(ability(self.policy, kind) is not None for kind in kinds)
 
 
-class Rule(NamedTuple):
+class Incompatibility(NamedTuple):
     """A row: where the rule applies, and the sentence, with `{kind}`, `{placement}` and `{ordered}` to be filled in."""
 
     key: str
@@ -73,54 +73,54 @@ def _is_assigner(setup: Setup) -> bool:
 
 #: The first matching row of each key is said; rows of a key stand in the order of the checks.
 RULES: Final = (
-    Rule(
+    Incompatibility(
         "predictor",
         lambda s: not s.predictor and s.has(NeedsEstimates),
         "policy '{kind}' orders jobs by estimated run time: give it a predictor",
     ),
-    Rule(
+    Incompatibility(
         "executors",
         lambda s: s.executors and s.has(OneTaskEach),
         "policy '{kind}' does not serve executors that outlive tasks",
     ),
-    Rule("copies", lambda s: s.copies and s.executors, "copies do not go with executors that outlive tasks"),
-    Rule(
+    Incompatibility("copies", lambda s: s.copies and s.executors, "copies do not go with executors that outlive tasks"),
+    Incompatibility(
         "placement",
         lambda s: _is_assigner(s) and s.executors,
         "placement '{placement}' does not go with executors that outlive tasks: it assigns each task to a node",
     ),
-    Rule(
+    Incompatibility(
         "placement",
         lambda s: _is_assigner(s) and s.kind in policies and s.kind not in stable_orders(),
         "placement '{placement}' assigns tasks before they can start, in the policy's order of jobs and stages, "
         "and '{kind}' has none that holds until then (it goes with {ordered})",
     ),
-    Rule(
+    Incompatibility(
         "thinks",
         lambda s: s.thinks and s.assigns_ahead,
         "a scheduler that takes its time assigns no tasks ahead: another placement or policy is needed",
     ),
-    Rule(
+    Incompatibility(
         "thinks",
         lambda s: s.thinks and _acts_by_itself(s),
         "a scheduler that takes its time needs a policy that does not reserve, preempt or act by the clock",
     ),
-    Rule(
+    Incompatibility(
         "thinks",
         lambda s: s.thinks and _counts_offers(s),
         "a scheduler that takes its time needs a policy that does not count the offers that it passes up",
     ),
-    Rule(
+    Incompatibility(
         "reserve_after",
         lambda s: s.reserve_after and s.assigns_ahead,
         "reserve_after does not go with a placement that assigns tasks to nodes, where they wait in line",
     ),
-    Rule(
+    Incompatibility(
         "reserve_after",
         lambda s: s.reserve_after and s.has(KeepsNodes),
         "reserve_after does not go with a policy that makes reservations itself, as YARN's schedulers do",
     ),
-    Rule(
+    Incompatibility(
         "reserve_after",
         lambda s: s.reserve_after and s.executors,
         "reserve_after does not go with executors that outlive tasks: their room is not given back by task",

@@ -14,6 +14,7 @@ from schedulers.core.model import Job, Links, Node, PastJob, Queue
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.rehearsal import StageProfile, Table
 from schedulers.core.resources import Vector
+from schedulers.core.waves import StageRunTimes
 
 if TYPE_CHECKING:
     from schedulers.core.live import JobState
@@ -219,6 +220,8 @@ class Estimated(Event, frozen=True, tag="Estimated", omit_defaults=True):
     by_node: dict[str, tuple[int, ...]] = {}
     """The same for each node, where run times do not depend on the node's speed alone; 0 for stages without such times.
     """
+    by_wave: tuple[StageRunTimes, ...] = ()
+    """Distributions of the same run times by stage, where the policy plays executors."""
 
 
 class Rehearsed(Event, frozen=True, tag="Rehearsed"):
@@ -231,14 +234,28 @@ class Rehearsed(Event, frozen=True, tag="Rehearsed"):
     """Remaining time of the job by progress and allocation."""
 
 
+class RuleChange(msgspec.Struct, frozen=True, array_like=True):
+    """A setting of a policy's rule for a job, as found by a search."""
+
+    job: str
+    stage: int
+    """-1: the setting is of the whole job."""
+    setting: Literal["factor", "price", "hold", "cap"]
+    value: float
+
+
 # A fact, because a search stopped by the clock ends elsewhere on another machine, and a replay must agree.
 class SearchEnded(Event, frozen=True, tag="SearchEnded"):
-    """The search for the next plan was not completed: a replay takes this outcome instead of searching."""
+    """The outcome of a search that a replay takes instead of searching."""
 
     solved: int
-    """Number of parts of the plan found by search; all further parts were planned greedily."""
-    why: Literal["stopped", "nothing", "large"]
-    """The search was 'stopped' by the clock, found 'nothing' in its steps, or met a problem too 'large' for it."""
+    """Number of parts of the plan found by search, all further parts being planned greedily; of rules tried."""
+    why: Literal["stopped", "nothing", "large", "tried"]
+    """The search was 'stopped' by the clock, found 'nothing' in its steps, met a problem too 'large' for it, or 'tried'
+    as many rules as it may.
+    """
+    found: tuple[RuleChange, ...] = ()
+    """Settings of the rule that are other than before the search."""
 
 
 class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):

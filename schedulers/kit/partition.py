@@ -41,6 +41,14 @@ class Partitioned(Ordered):
         """How many containers the job may hold before the others are served; no limit unless overridden."""
         return math.inf
 
+    def hold(self, job: JobState) -> float:
+        """How many executors may wait for the job's next stages; no limit unless overridden."""
+        return math.inf
+
+    def cap(self, job: JobState, stage: StageState) -> float:
+        """Executors with tasks of the stage beyond which none is added; no limit unless overridden."""
+        return math.inf
+
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job below its number with a task that fits, until nothing fits."""
         if view.has_executors:
@@ -172,12 +180,17 @@ class _Division:
     def _soon(self, job: JobState) -> int:
         """How many more executors could wait for the job's next stages."""
         # A job without running tasks opens no stage by itself: its executors may block the tasks it waits for.
-        return max(0, to_start(job) - job.waiting - self.held[job.id]) if job.running else 0
+        later = min(to_start(job) - job.waiting, self.policy.hold(job))
+        return int(max(0, later - self.held[job.id])) if job.running else 0
+
+    def _open(self, job: JobState, stage: StageState) -> int:
+        """How many tasks of an open stage may start now."""
+        return int(max(0, min(stage.waiting, self.policy.cap(job, stage) - stage.running)))
 
     def _go_on(self, job: JobState, idle: list[ContainerState]) -> _Steps:
         """Start tasks of the job in its own idle executors, and take the executors off the list."""
         for stage in self.policy.stages(job, self.view):
-            for container in [c for c in idle if c.size == stage.size][: stage.waiting]:
+            for container in [c for c in idle if c.size == stage.size][: self._open(job, stage)]:
                 outcome = yield Suggestion(job.id, stage.index, executor=container.id)
                 if outcome.placed:
                     idle.remove(container)
@@ -186,7 +199,7 @@ class _Division:
         """Let the job have more containers, for tasks able to start now and then for tasks to come soon."""
         want = most - (job.executors - sum(c.job == job.id for c in self.free))
         for stage in self.policy.stages(job, self.view):
-            want -= yield from self._get(job, stage, min(want, stage.waiting))
+            want -= yield from self._get(job, stage, min(want, self._open(job, stage)))
         for stage in job.stages:
             if min(want, self.spare) <= 0:
                 return

@@ -64,6 +64,11 @@ VARIANTS = [
     Subject(policy={**JOCKEY, "policy": {"kind": "sjf"}, "control": "max"}, predictor={"kind": "oracle"}),
     Subject(policy={"kind": "fifo", "tie": "random"}, placement={"kind": "best_fit", "tie": "random"}),
     Subject(policy={"kind": "curves", "inverted_levels": False}, predictor={"kind": "three_sigma"}),
+    Subject(
+        policy={"kind": "replan", "candidates": 4, "plays": 2, "period_s": 1.0, "inverted_levels": False},
+        predictor={"kind": "oracle"},
+        profile={"kind": "events"},
+    ),
     Subject(policy={"kind": "fifo"}, placement={"kind": "deft"}),
     Subject(policy={"kind": "rank_up"}, predictor=PILOTS, placement={"kind": "deft"}),
     Subject(policy={"kind": "sjf"}, predictor={"kind": "posterior"}, placement={"kind": "deft", "ahead": False}),

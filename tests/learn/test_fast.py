@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from rm_emulator.engine.recording import MemoryRecording
 from rm_emulator.experiments.assembly import assemble, workload_of
-from rm_emulator.learn.fast_jobs import FastRun, FastSetting, Unsuitable, copied, play_of, random_draws, setting_of
-from rm_emulator.learn.fast_kernel import IDLE, JOB_NOW, MANY, MOVING, PLACE, STAGE_NOW, Ints, Rule
+from rm_emulator.learn.fast_jobs import FastSetting, play_of, setting_of
 from rm_emulator.learn.fast_rules import rule_of
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.workload.model import Waves, WorkloadJob
 from rm_emulator.workload.waves import StageWaves
 from schedulers.core.model import Job, Stage
+from schedulers.planning.replan.kernel import IDLE, JOB_NOW, MANY, MOVING, PLACE, STAGE_NOW, Ints, Rule
+from schedulers.planning.replan.plays import FastRun, Unsuitable, copied, random_draws
 
 # Numba compiles the kernel for ten seconds, once on a machine.
 pytestmark = pytest.mark.slow
@@ -145,15 +146,15 @@ def test_every_task_ends_once_on_an_executor_of_its_own(
 
 
 @settings(max_examples=60, deadline=None)
-@given(plays(), st.integers(0, 30_000), st.booleans(), st.integers(0, 99))
+@given(plays(), st.integers(0, 30_000), st.integers(-1, 30_000), st.integers(0, 99))
 def test_a_run_goes_on_from_any_moment_as_if_nobody_had_stopped_it(
-    made: tuple[FastRun, list[Job], list[list[float]]], at: int, to_job_end: bool, seed: int
+    made: tuple[FastRun, list[Job], list[list[float]]], at: int, pause: int, seed: int
 ) -> None:
     play, jobs, told = made
     draws = random_draws(play.tasks, np.random.default_rng(seed))
     of = rule_of(POLICIES["curves"], jobs, told, play.executors)
     state = play.begin()
-    play.go_on(state, of, draws, until_ms=at, to_job_end=to_job_end)
+    play.go_on(state, of, draws, until_ms=at, pause_ms=pause)
     branch = copied(state)
     ends = play.ends(of, draws)
     for each in (state, branch):

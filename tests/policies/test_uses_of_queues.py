@@ -9,7 +9,7 @@ import pytest
 
 import rm_emulator
 from rm_emulator.results.unused import unused_settings
-from schedulers.core.abilities import uses_of_queues
+from schedulers.core.abilities import PlaysExecutors, uses_of_queues
 from schedulers.core.policy import policies
 
 SCENARIO: Final = """\
@@ -33,8 +33,11 @@ spec:
       stages: [{{name: m, tasks: 20, demand: {{cpu: 1, memory: 1Gi}}, duration: 8s}}]
   policies: [{policies}]
 """
+# A scenario without executors refuses policies that play executors.
 LABELS: Final = {
-    entry.name: f"{{kind: {entry.name}, label: {entry.name}, predictor: {{kind: oracle}}}}" for entry in policies
+    entry.name: f"{{kind: {entry.name}, label: {entry.name}, predictor: {{kind: oracle}}}}"
+    for entry in policies
+    if not issubclass(entry.cls, PlaysExecutors)
 }
 PREEMPTS: Final = "{kind: capacity, label: preempts, preemption: {enabled: true, max_wait_before_kill_ms: 1000}}"
 
@@ -65,7 +68,7 @@ def test_a_setting_changes_what_a_policy_does_only_if_it_says_so(
     assert changed <= {label for label, used in says.items() if name in used}
 
 
-@pytest.mark.parametrize("policy", [*LABELS, "preempts"])
+@pytest.mark.parametrize("policy", [*policies.names, "preempts"])
 @pytest.mark.parametrize("name", ["weight", "guaranteed", "preemptible"])
 def test_what_a_policy_does_not_use_is_said(policy: str, name: str) -> None:
     spec = {"kind": "capacity", "preemption": {"enabled": True}} if policy == "preempts" else {"kind": policy}

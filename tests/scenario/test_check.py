@@ -230,6 +230,12 @@ def test_a_good_scenario_gives_its_workload(write: Write) -> None:
             "s.yaml:7:5 spec.cluster: run times measured per executor need executors",
         ),
         (
+            "{kind: fifo}",
+            "{kind: replan, label: fifo, predictor: {kind: oracle}}",
+            "s.yaml:18:12 spec.policies[0].kind: policy 'replan' plays executors that outlive their tasks, and here "
+            "containers end with their tasks: give the cluster `executors`, or take policy 'curves'",
+        ),
+        (
             JOBS,
             "    {kind: trace, path: s.yml, format: csv}\n",
             "s.yaml:11:25 spec.workload.path: no such file: 's.yml' (relative to the scenario's folder, ",

@@ -11,16 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.workload.waves import (
-    LEVELS,
-    StageWaves,
-    TaskDraws,
-    TaskDurations,
-    Wave,
-    filled,
-    mean_of,
-    without_fresh,
-)
+from rm_emulator.workload.waves import StageWaves, TaskDraws, TaskDurations, filled, mean_of, without_fresh
+from schedulers.core.waves import LEVELS, Wave
 
 FULL = Path(__file__).parents[2] / "../shared/data/tpch-spark-profiles.json.gz"
 

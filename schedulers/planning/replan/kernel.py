@@ -1,7 +1,7 @@
 """The fast simulator's steps, compiled by numba: executors that outlive tasks, on arrays alone.
 
-The semantics are those of the profile `events` with kept executors (engine/features/executors.py) under a policy of the
-kit `Partitioned` (schedulers/kit/partition.py), event for event: tests hold the ends of all tasks against the engine.
+The semantics are those of the emulator's profile `events` with kept executors under a policy of the kit `Partitioned`
+(schedulers/kit/partition.py), event for event: tests hold the ends of all tasks against the engine.
 
 - Facts of a millisecond come in the engine's order: arrivals, starts, ends, each by number; then a single division.
 - An executor goes on with its stage while the stage has unstarted tasks, without a division.
@@ -21,6 +21,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from schedulers.planning.replan.obstacles import NUMBER_BITS, PLACE_BITS, PLACES_AT_MOST
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 #: An array of records with the fields named beside the array.
@@ -29,20 +31,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: States of an executor's place.
 FREE, GRANTED, RUNNING, IDLE, MOVING = range(5)
-#: Waves, in the order of `Durations.lists`.
+#: Waves, in the order of `schedulers.core.waves.WAVES`.
 FRESH, FIRST, REST = range(3)
 #: Fields of `FastState.clock`: time in ms; number of the next executor; jobs that have arrived; idle executors; whether
-#: a division is due; tasks that could start; free places; jobs that have not ended.
-NOW, NUMBER, ARRIVED, IDLERS, DUE, WAITING, PLACES, LEFT = range(8)
+#: a division is due; tasks that could start; free places; jobs that have not ended; sum of the ends of the others, ms.
+NOW, NUMBER, ARRIVED, IDLERS, DUE, WAITING, PLACES, LEFT, ENDS = range(9)
 #: How a rule limits a job's executors: a number per job, a share by weight, or the width that pays.
 FIXED, SHARES, PAYS = range(3)
 #: Later than every event, and more than every number of executors.
 NEVER: Final = 1 << 62
 MANY: Final = 1 << 40
 #: An event is a number: time, rank (0 start, 1 end), number of the executor, place of the executor.
-_TIME, _RANK, _NUMBER = 33, 32, 12
-PLACES_AT_MOST: Final = 1 << _NUMBER
-NUMBERS_AT_MOST: Final = 1 << (_RANK - _NUMBER)
+_NUMBER: Final = PLACE_BITS
+_RANK: Final = _NUMBER + NUMBER_BITS
+_TIME: Final = _RANK + 1
 
 
 def _record(ints: str, floats: str = "") -> np.dtype[np.void]:
@@ -62,8 +64,8 @@ CHOICE: Final = _record("below above", "share")
 #: tasks of the stage at most.
 STAGE_RULE: Final = _record("served cap", "task_s")
 #: A rule for a job: executors held without a task, or sent ahead, at most; its key in the order, least first; number of
-#: executors (FIXED) or weight (SHARES); factor on the price of width.
-JOB_RULE: Final = _record("hold", "key limit price")
+#: executors (FIXED) or weight (SHARES); factors on the key and on the price of width.
+JOB_RULE: Final = _record("hold", "key limit factor price")
 #: A stage in a run: numbers of tasks, and of parents with tasks left.
 STAGE_NOW: Final = _record("unstarted finished running parents_left")
 #: A job in a run: numbers of tasks (waiting: unstarted ones of open stages; left: not finished); executors, those on
@@ -213,6 +215,12 @@ def end_after(state: FastState, place: int, ms: int) -> None:
 
 
 @compiled
+def arrive_at(state: FastState, place: int, ms: int) -> None:
+    """Let an executor on its way arrive at a time, ms."""
+    state.event[place] = _key(ms, 0, state.places[place].number, place)
+
+
+@compiled
 def _launch(world: World, state: FastState, place: int, job: int, stage: int) -> None:
     """Give the next task of an open stage to an executor of the job."""
     there, of_job, of_stage = state.places[place], state.jobs[job], state.stages[stage]
@@ -294,6 +302,7 @@ def _rank(jobs: Jobs, rule: Rule, state: FastState, desk: Desk) -> None:
             for stage in range(jobs.jobs[job].first, jobs.jobs[job].end):
                 left += rule.stages[stage].task_s * (state.stages[stage].unstarted + state.stages[stage].running / 2)
             key *= left
+        key *= rule.jobs[job].factor
         at = count
         while at and desk.keys[at - 1] > key:
             desk.keys[at], desk.order[at] = desk.keys[at - 1], desk.order[at - 1]
@@ -510,6 +519,7 @@ def _end_job(state: FastState, job: int) -> None:
     """A job is over: its executors, idle or on their way, are given back."""
     clock, places = state.clock, state.places
     state.jobs[job].end_ms = clock[NOW]
+    clock[ENDS] += clock[NOW]
     clock[LEFT] -= 1
     kept = 0
     for at in range(clock[IDLERS]):
@@ -574,10 +584,11 @@ def _happen(world: World, state: FastState, place: int) -> bool:
 
 
 @compiled
-def advance(world: World, rule: Rule, state: FastState, desk: Desk, until_ms: int, to_job_end: bool) -> None:
-    """Go on to `until_ms`, or to the end of the last job; to_job_end: at most to the end of the next job.
+def advance(world: World, rule: Rule, state: FastState, desk: Desk, until_ms: int, pause_ms: int, most_ms: int) -> None:
+    """Go on to `until_ms`, or to the end of the last job: all events before happen, divisions included.
 
-    All events before `until_ms` happen, divisions included. At the end of a job the division is still due.
+    pause_ms: stop before the first division at or after this time, or after a job's end, -1 for neither; the division
+    is still due. most_ms: stop as soon as the sum of all ends is bound to be larger.
     """
     clock, event, jobs = state.clock, state.event, world.jobs.jobs
     left = clock[LEFT]
@@ -590,11 +601,13 @@ def advance(world: World, rule: Rule, state: FastState, desk: Desk, until_ms: in
         if arrives:
             when = jobs[clock[ARRIVED]].submit_ms
         if clock[DUE] and when > clock[NOW]:
-            if to_job_end and clock[LEFT] < left:
-                return
-            clock[DUE] = 0
             if clock[WAITING] and (clock[IDLERS] or clock[PLACES]):
+                if pause_ms >= 0 and (clock[LEFT] < left or clock[NOW] >= pause_ms):
+                    return
+                if clock[ENDS] + clock[LEFT] * clock[NOW] > most_ms:
+                    return
                 _divide(world, rule, state, desk)
+            clock[DUE] = 0
             continue
         if when >= until_ms or when == NEVER:
             return

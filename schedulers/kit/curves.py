@@ -1,0 +1,121 @@
+"""Shortest job first, and each job as wide as its speed-up is worth to the jobs behind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+
+from schedulers.core.abilities import NeedsEstimates
+from schedulers.core.policy import ClusterView, TieSetting
+from schedulers.core.state import JobState, StageState
+from schedulers.kit.ordered import Key
+from schedulers.kit.partition import Partitioned, executors_of, to_start
+from schedulers.kit.paths import critical_first
+from schedulers.kit.speedups import shape_of, spans
+
+#: Price of all executors for one job behind, how the price falls with the part of the tasks that has not started, and
+#: how it grows with the jobs behind: found on training seeds of Decima's batch setting.
+PRICE: Final = 4.0
+FALL: Final = 1.2
+GROWTH: Final = 0.81
+#: Work of a job without an estimate, s.
+_UNKNOWN_S: Final = 500.0
+
+
+class Curve(NamedTuple):
+    """What a job promises alone, as its stages are estimated."""
+
+    size_ms: float | None
+    """The job's estimate of the time of the curve."""
+    stages: tuple[float, ...]
+    """Estimated run time of a task by stage, s."""
+    work: float
+    """Of all tasks, s."""
+    spans: tuple[tuple[int, float], ...]
+    """T(n) by number of executors n, s."""
+
+
+class CurvesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings of all policies with curves."""
+
+    inverted_levels: Annotated[
+        bool,
+        msgspec.Meta(
+            description="whether widths and fit are those for executors as in decima-sim, where 9, 19, 39 and 49 "
+            "are cheap, as with `inverted_levels` of a cluster's executors; false: 10, 20, 40 and 50"
+        ),
+    ] = True
+    tie: TieSetting = "submit"
+
+
+class Curves(Partitioned, NeedsEstimates):
+    """Serves the job with the least T(1) x part of its work left first, each up to the width that pays.
+
+    T(n) is the time that the job would take alone on n executors, by `schedulers.kit.speedups`.
+    """
+
+    bundles = True
+    yields = True
+
+    Params: type[msgspec.Struct] = CurvesSettings
+    params: CurvesSettings
+
+    def __init__(self, params: CurvesSettings, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._curves: dict[str, Curve] = {}
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key: T(1) by the part of the work left, of which tasks under way have half."""
+        curve = self.curve(job, view)
+        left = sum(
+            task * (stage.tasks - stage.finished - stage.running / 2)
+            for task, stage in zip(curve.stages, job.stages, strict=True)
+        )
+        # Where containers end with their tasks nothing of the fit holds but that less work ends sooner.
+        alone = curve.spans[0][1] / curve.work if view.has_executors else 1.0
+        first = math.inf if job.size_ms is None else alone * left
+        return (first, view.tie(job, self.params.tie))
+
+    def arrange(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Iterable[StageState]:
+        """See Ordered.arrange."""
+        return critical_first(job, stages, view, "task")
+
+    def most(self, job: JobState, view: ClusterView) -> float:
+        """See Partitioned.most: no limit where containers end with their tasks, since width costs nothing there."""
+        if not view.has_executors:
+            return math.inf
+        unstarted = to_start(job) / job.spec.tasks
+        price = PRICE * math.exp(-FALL * (unstarted - 0.5)) * self._order.behind(job.id) ** GROWTH
+        price *= self.price(job)
+        executors = executors_of(view, {stage.demand for stage in job.stages})
+        spans = self.curve(job, view).spans
+        return min(spans, key=lambda each: each[1] * (1 + price * each[0] / executors))[0]
+
+    def price(self, job: JobState) -> float:
+        """Factor on the price of the job's width."""
+        return 1.0
+
+    def curve(self, job: JobState, view: ClusterView) -> Curve:
+        """The job's curve, as estimated now."""
+        curve = self._curves.get(job.id)
+        if curve is None or curve.size_ms != job.size_ms:
+            curve = self._curves[job.id] = _curve_of(job, view, inverted=self.params.inverted_levels)
+        return curve
+
+    def _leave(self, name: str, view: ClusterView) -> None:
+        super()._leave(name, view)
+        if name not in view.jobs:
+            self._curves.pop(name, None)
+
+
+def _curve_of(job: JobState, view: ClusterView, *, inverted: bool) -> Curve:
+    times = [view.task_ms(job.id, stage.index) for stage in job.stages]
+    seconds = tuple((ms or 0.0) / 1000 for ms in times)
+    shape = shape_of(job.spec.stages, seconds)
+    if shape.work <= 0:
+        seconds, shape = (_UNKNOWN_S / shape.tasks,) * len(seconds), shape._replace(work=_UNKNOWN_S)
+    executors = executors_of(view, {stage.demand for stage in job.stages})
+    return Curve(job.size_ms, seconds, shape.work, tuple(spans(shape, executors, inverted=inverted)))
