@@ -14,7 +14,12 @@ from rm_emulator.engine.config import EngineConfig
 from rm_emulator.known_answers.schedules import Problem, TaskRun, violations
 from rm_emulator.testing import Case, Subject, run_case
 from rm_emulator.workload.model import PerNode, Workload, WorkloadJob
+from schedulers.core.live import JobState, StageState
 from schedulers.core.model import CopyRules, Edge, Job, Links, Node, Stage
+from schedulers.kit.assigned import Choice
+from schedulers.kit.forecast import Forecast
+from schedulers.kit.lookahead import Lookahead
+from schedulers.placers.deft import Deft
 from schedulers.planning.unrelated.deft import ORDERS, deft
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.planners import PLANNERS
@@ -155,6 +160,60 @@ def test_jobs_that_come_one_after_another_are_valid_schedules(policy: str, ahead
     dags = [drawn(number, machines=4) for number in range(6)]
     placement = {"kind": "deft", "ahead": ahead}
     assert emulate(dags, {"kind": policy}, placement, arrivals=[0, 0, 20, 45, 46, 100]) > 0
+
+
+# -- waiting for a node ---------------------------------------------------------------------------
+
+#: Two parents of one task: transfers take 100, and the other node is idle.
+JOIN = Dag([[4, 4], [4, 4], [1, 1]], [(0, 2, 100), (1, 2, 100)])
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize(("wait", "end"), [(None, 105), (0.25, 9), (23, 9), (25, 105)])
+def test_a_task_waits_where_its_child_gains_more_than_the_price_of_the_delay(
+    ahead: bool, wait: float | None, end: int
+) -> None:
+    """A delay of 4 lets the child end at 9, not at 105."""
+    placement = {**DEFT, "ahead": ahead, "wait": wait}
+    assert emulate([JOIN], {"kind": "rank_up"}, placement, copies=None) == end
+
+
+def test_a_task_waits_for_the_sake_of_its_grandchild() -> None:
+    """Both ways to the last task are as in JOIN, with a short task in between on one of them."""
+    dag = Dag([[9, 9], [4, 4], [1, 1], [1, 1]], [(1, 2, 100), (2, 3, 100), (0, 3, 100)])
+    ends = [emulate([dag], {"kind": "fifo"}, {**DEFT, "wait": wait}, copies=None) for wait in (None, 0.25)]
+    assert ends == [106, 15]
+
+
+def test_a_parent_that_can_be_copied_is_not_waited_for() -> None:
+    """A copy beside the original costs as little as a place behind the sibling."""
+    ends = [emulate([JOIN], {"kind": "rank_up"}, {**DEFT, "wait": wait}) for wait in (None, 0.25)]
+    assert ends == [9, 9]
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize("copies", [MANY, None])
+@pytest.mark.parametrize("order", ["rank_up", "lachesis"])
+def test_whoever_waits_ends_and_waits_no_longer_than_the_gain_over_the_price(
+    ahead: bool, copies: CopyRules | None, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wait is at most what the tasks below could gain, from now on, divided by the price."""
+    waits, choose = list[float](), Deft.choose
+
+    def bounded(self: Deft, job: JobState, stage: StageState, forecast: Forecast, runs: int) -> Choice | None:
+        chosen, first = choose(self, job, stage, forecast, runs), self._soonest(job, stage, forecast, runs)
+        assert chosen is not None
+        assert first is not None
+        most = (Lookahead(job, stage, forecast, runs).end(first) - forecast.now) / (self.params.wait or 1)
+        assert 0 <= chosen.end - first.end <= most
+        waits.append(chosen.end - first.end)
+        return chosen
+
+    monkeypatch.setattr(Deft, "choose", bounded)
+    dags = [drawn(number, machines=4) for number in range(30)]
+    placement = {**DEFT, "ahead": ahead, "wait": 0.05}
+    assert emulate(dags, {"kind": order}, placement, copies=copies, arrivals=range(0, 300, 10)) > 0
+    assert max(waits) > 0
 
 
 # -- planners -------------------------------------------------------------------------------------
