@@ -71,7 +71,7 @@ class Deft(Assigner):
             Annotated[float, msgspec.Meta(gt=0)] | None,
             msgspec.Meta(
                 description="price of a later end: a task waits for a node near its relatives if the tasks below then "
-                "end sooner by more than so many times the delay; docs/results-lachesis.md measures 0.25; none: never",
+                "end sooner by more than so many times the delay; docs/results-waiting.md measures 0.25; none: never",
             ),
         ] = None
 
