@@ -12,8 +12,9 @@ import yaml
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.known_answers.schedules import Problem, TaskRun, violations
-from rm_emulator.testing import Case, Subject, run_case
+from rm_emulator.testing import Case, Subject, job, node, run_case, scheduler, stage
 from rm_emulator.workload.model import PerNode, Workload, WorkloadJob
+from schedulers.core.events import JobSubmitted
 from schedulers.core.live import JobState, StageState
 from schedulers.core.model import CopyRules, Edge, Job, Links, Node, Stage
 from schedulers.kit.assigned import Choice
@@ -185,10 +186,17 @@ def test_a_task_waits_for_the_sake_of_its_grandchild() -> None:
     assert ends == [106, 15]
 
 
-def test_a_parent_that_can_be_copied_is_not_waited_for() -> None:
-    """A copy beside the original costs as little as a place behind the sibling."""
-    ends = [emulate([JOIN], {"kind": "rank_up"}, {**DEFT, "wait": wait}) for wait in (None, 0.25)]
-    assert ends == [9, 9]
+@pytest.mark.parametrize(("tasks", "tried"), [(1, True), (2, False)])
+def test_stages_of_several_tasks_and_their_parents_go_by_deft(
+    tasks: int, tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes are tried for the second parent of a join, where no parent has several tasks."""
+    found, columns = list[list[int]](), Lookahead.columns
+    monkeypatch.setattr(Lookahead, "columns", lambda self: found.append(columns(self)) or found[-1])
+    made = scheduler({"kind": "rank_up"}, node("a"), node("b"), predictor=ORACLE, placement={**DEFT, "wait": 0.01})
+    made.handle(JobSubmitted(0, job("j", stage(tasks), stage(1), stage(1, parents=(0, 1)))))
+    assert len(found) == tasks + 2
+    assert any(found) is tried
 
 
 @pytest.mark.parametrize("ahead", [True, False])
@@ -200,11 +208,11 @@ def test_whoever_waits_ends_and_waits_no_longer_than_the_gain_over_the_price(
     """A wait is at most what the tasks below could gain, from now on, divided by the price."""
     waits, choose = list[float](), Deft.choose
 
-    def bounded(self: Deft, job: JobState, stage: StageState, forecast: Forecast, runs: int) -> Choice | None:
-        chosen, first = choose(self, job, stage, forecast, runs), self._soonest(job, stage, forecast, runs)
+    def bounded(self: Deft, of: JobState, part: StageState, forecast: Forecast, runs: int) -> Choice | None:
+        chosen, first = choose(self, of, part, forecast, runs), self._soonest(of, part, forecast, runs)
         assert chosen is not None
         assert first is not None
-        most = (Lookahead(job, stage, forecast, runs).end(first) - forecast.now) / (self.params.wait or 1)
+        most = (Lookahead(of, part, forecast, runs).end(first) - forecast.now) / (self.params.wait or 1)
         assert 0 <= chosen.end - first.end <= most
         waits.append(chosen.end - first.end)
         return chosen
