@@ -85,6 +85,7 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m studies.learned --data $(dir $(TPCH)) --docs docs $(if $(RELEASED),--released $(RELEASED))
 	$(BIN)/python -m studies.heuristics --docs docs $(if $(SAGA),--saga $(SAGA))
 	$(BIN)/python -m studies.lachesis --docs docs
+	$(BIN)/python -m studies.waits --docs docs
 	$(BIN)/python -m studies.architectures --docs docs
 	$(BIN)/python -m studies.jockey --docs docs
 	$(BIN)/python -m studies.tetrisched --docs docs

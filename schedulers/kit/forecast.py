@@ -246,7 +246,13 @@ class Forecast:
         return self._arrivals(job, stage, edge, task)
 
     def _arrivals(self, job: JobState, stage: StageState, edge: Edge, task: int) -> Floats:
-        parts, runs = job.stages[edge.parent].tasks * stage.tasks, self.runs(job, edge.parent, task)
+        return self.arrive_from(self.runs(job, edge.parent, task), job, stage, edge)
+
+    def arrive_from(self, runs: Iterable[tuple[str, float]], job: JobState, stage: StageState, edge: Edge) -> Floats:
+        """[nodes]: arrival, from the earliest of the runs (node, end), of a parent's task's output for the stage."""
+        if not edge.data or self._view.links is None:
+            return np.full(len(self.nodes), min(end for _, end in runs))
+        parts = job.stages[edge.parent].tasks * stage.tasks
         found: Floats = np.minimum.reduce([end + self._transfer_ms(edge.data, parts, node) for node, end in runs])
         return found
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from schedulers.core.placer import placers
 from schedulers.kit.assigned import Assigner, Choice
+from schedulers.kit.lookahead import Lookahead
 
 if TYPE_CHECKING:
     from schedulers.core.live import JobState, StageState
@@ -42,6 +43,12 @@ class Deft(Assigner):
     for a failed task and the tasks below it, for a lost node, for a job with a changed estimated size, and for all
     jobs when a node comes, changes or drains. A task without an estimate counts as a minute at speed 1.
 
+    **Waiting.** With `wait` a task may leave idle nodes alone: it also tries the nodes of its parents, and of the other
+    parents of its child and grandchild, and waits for such a node if the grandchild (the child, without a grandchild)
+    is then expected to end sooner by more than `wait` times the task's delay. A task is never put off: each task joins
+    a queue at once, and its delay is at most the gain divided by `wait`. Stages of several tasks, and their parents,
+    go by DEFT. Source: lookahead for HEFT (Bittencourt, Sakellariou, Madeira, PDP 2010).
+
     **Copies.** With `copies: {max: 2}` in the scenario, a node may first run a parent of its task once more, if the
     task then ends sooner than on any other node and by any transfer. Ties: no copy, the lowest parent, the node that
     joined first. A copy is left out if by then the data would be there sooner. In its own line a copy may start before
@@ -60,6 +67,13 @@ class Deft(Assigner):
                 "have finished"
             ),
         ] = True
+        wait: Annotated[
+            Annotated[float, msgspec.Meta(gt=0)] | None,
+            msgspec.Meta(
+                description="price of a later end: a task waits for a node near its relatives if the tasks below then "
+                "end sooner by more than so many times the delay; docs/results-waiting.md measures 0.25; none: never",
+            ),
+        ] = None
 
     params: Params
     copies = True
@@ -70,7 +84,25 @@ class Deft(Assigner):
 
     def choose(self, job: JobState, stage: StageState, forecast: Forecast, copies: int) -> Choice | None:
         """See Assigner.choose. Equation 11; equations 2 and 10 with the node's queue and the copy's own time."""
+        first = self._soonest(job, stage, forecast, copies)
+        if first is None or self.params.wait is None:
+            return first
+        below = Lookahead(job, stage, forecast, copies)
+        best, least = first, below.end(first)
+        for column in below.columns():
+            other = self._soonest(job, stage, forecast, copies, column)
+            if other is not None:
+                end = below.end(other) + self.params.wait * (other.end - first.end)
+                best, least = (other, end) if end < least else (best, least)
+        return best
+
+    def _soonest(
+        self, job: JobState, stage: StageState, forecast: Forecast, copies: int, only: int | None = None
+    ) -> Choice | None:
+        """The choice with the first end. only: the single node allowed; None: all are."""
         free, times, inputs = forecast.free(stage), forecast.times(job, stage), forecast.inputs(job, stage)
+        if only is not None:
+            times = np.where(np.arange(len(times)) == only, times, np.inf)
         starts = np.maximum(free, inputs.all)
         ends = starts + times
         column = int(ends.argmin())

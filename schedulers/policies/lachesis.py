@@ -43,7 +43,8 @@ class Lachesis(NextStage):
 
     **Quality.** The weights that ship are a clone of the rule `longest_job` (the job with the longest way through it
     first); neither PPO nor evolution strategies improved on the clone. Makespans are level with the teacher's and with
-    those of `rank_up` (docs/results-lachesis.md). The 7 to 27 % of the paper are not reached by an order alone.
+    those of `rank_up` (docs/results-lachesis.md). The 7 to 27 % of the paper are not reached by an order alone; with
+    `wait` in the placement 20 jobs at once end 4 % sooner, also with estimates wrong by half (docs/results-waiting.md).
 
     `explain` says: "stage s8 scored 3.1 against 2.6 for stage s2 of job tpch-3". A network with more jobs, stages in a
     job or executors than in its training says so once, there. Other weights are a file among the plug-ins; weights of

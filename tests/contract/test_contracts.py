@@ -83,6 +83,7 @@ VARIANTS += [
     for policy, placement in [
         ({"kind": "rank_up"}, {"kind": "deft"}),
         ({"kind": "srpt"}, {"kind": "deft", "ahead": False}),
+        ({"kind": "rank_up"}, {"kind": "deft", "ahead": False, "wait": 0.01}),
         ({"kind": "planned", "planner": "tds"}, {"kind": "first_fit"}),
         ({"kind": "planned", "planner": "dfrn"}, {"kind": "first_fit"}),
         ({"kind": "planned", "planner": "tdca"}, {"kind": "first_fit"}),

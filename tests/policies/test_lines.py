@@ -12,9 +12,15 @@ import yaml
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.known_answers.schedules import Problem, TaskRun, violations
-from rm_emulator.testing import Case, Subject, run_case
+from rm_emulator.testing import Case, Subject, job, node, run_case, scheduler, stage
 from rm_emulator.workload.model import PerNode, Workload, WorkloadJob
+from schedulers.core.events import JobSubmitted
+from schedulers.core.live import JobState, StageState
 from schedulers.core.model import CopyRules, Edge, Job, Links, Node, Stage
+from schedulers.kit.assigned import Choice
+from schedulers.kit.forecast import Forecast
+from schedulers.kit.lookahead import Lookahead
+from schedulers.placers.deft import Deft
 from schedulers.planning.unrelated.deft import ORDERS, deft
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.planners import PLANNERS
@@ -155,6 +161,67 @@ def test_jobs_that_come_one_after_another_are_valid_schedules(policy: str, ahead
     dags = [drawn(number, machines=4) for number in range(6)]
     placement = {"kind": "deft", "ahead": ahead}
     assert emulate(dags, {"kind": policy}, placement, arrivals=[0, 0, 20, 45, 46, 100]) > 0
+
+
+# -- waiting for a node ---------------------------------------------------------------------------
+
+#: Two parents of one task: transfers take 100, and the other node is idle.
+JOIN = Dag([[4, 4], [4, 4], [1, 1]], [(0, 2, 100), (1, 2, 100)])
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize(("wait", "end"), [(None, 105), (0.25, 9), (23, 9), (25, 105)])
+def test_a_task_waits_where_its_child_gains_more_than_the_price_of_the_delay(
+    ahead: bool, wait: float | None, end: int
+) -> None:
+    """A delay of 4 lets the child end at 9, not at 105."""
+    placement = {**DEFT, "ahead": ahead, "wait": wait}
+    assert emulate([JOIN], {"kind": "rank_up"}, placement, copies=None) == end
+
+
+def test_a_task_waits_for_the_sake_of_its_grandchild() -> None:
+    """Both ways to the last task are as in JOIN, with a short task in between on one of them."""
+    dag = Dag([[9, 9], [4, 4], [1, 1], [1, 1]], [(1, 2, 100), (2, 3, 100), (0, 3, 100)])
+    ends = [emulate([dag], {"kind": "fifo"}, {**DEFT, "wait": wait}, copies=None) for wait in (None, 0.25)]
+    assert ends == [106, 15]
+
+
+@pytest.mark.parametrize(("tasks", "tried"), [(1, True), (2, False)])
+def test_stages_of_several_tasks_and_their_parents_go_by_deft(
+    tasks: int, tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes are tried for the second parent of a join, where no parent has several tasks."""
+    found, columns = list[list[int]](), Lookahead.columns
+    monkeypatch.setattr(Lookahead, "columns", lambda self: found.append(columns(self)) or found[-1])
+    made = scheduler({"kind": "rank_up"}, node("a"), node("b"), predictor=ORACLE, placement={**DEFT, "wait": 0.01})
+    made.handle(JobSubmitted(0, job("j", stage(tasks), stage(1), stage(1, parents=(0, 1)))))
+    assert len(found) == tasks + 2
+    assert any(found) is tried
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize("copies", [MANY, None])
+@pytest.mark.parametrize("order", ["rank_up", "lachesis"])
+def test_whoever_waits_ends_and_waits_no_longer_than_the_gain_over_the_price(
+    ahead: bool, copies: CopyRules | None, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wait is at most what the tasks below could gain, from now on, divided by the price."""
+    waits, choose = list[float](), Deft.choose
+
+    def bounded(self: Deft, of: JobState, part: StageState, forecast: Forecast, runs: int) -> Choice | None:
+        chosen, first = choose(self, of, part, forecast, runs), self._soonest(of, part, forecast, runs)
+        assert chosen is not None
+        assert first is not None
+        most = (Lookahead(of, part, forecast, runs).end(first) - forecast.now) / (self.params.wait or 1)
+        assert 0 <= chosen.end - first.end <= most
+        waits.append(chosen.end - first.end)
+        return chosen
+
+    monkeypatch.setattr(Deft, "choose", bounded)
+    dags = [drawn(number, machines=4) for number in range(30)]
+    placement = {**DEFT, "ahead": ahead, "wait": 0.05}
+    assert emulate(dags, {"kind": order}, placement, copies=copies, arrivals=range(0, 300, 10)) > 0
+    assert max(waits) > 0
 
 
 # -- planners -------------------------------------------------------------------------------------
