@@ -34,7 +34,7 @@ class Edge(Written, frozen=True, kw_only=True):
     def least(self, tasks: int) -> int:
         """How many of the parent's tasks must be done, with kind 'share'."""
         # Rounded up as by MapReduce, but not for the last digit of a product such as 0.07 * 100.
-        return math.ceil(self.share * tasks - _LAST_DIGIT)
+        return max(1, math.ceil(self.share * tasks - _LAST_DIGIT))
 
 
 #: Far below a task, far above the errors of products of numbers.

@@ -217,6 +217,7 @@ def test_where_a_stage_waits_as_a_whole_a_share_is_refused(config: dict[str, obj
 
 def test_a_share_is_rounded_up_as_by_mapreduce() -> None:
     least = [
-        Edge(parent=0, kind="share", share=share).least(tasks) for share, tasks in ((0.05, 20), (0.05, 21), (0.07, 100))
+        Edge(parent=0, kind="share", share=share).least(tasks)
+        for share, tasks in ((0.05, 20), (0.05, 21), (0.07, 100), (1e-9, 3))
     ]
-    assert least == [1, 2, 7]
+    assert least == [1, 2, 7, 1]
