@@ -2,8 +2,8 @@
 
     python -m studies.replanned --data DIR
 
-Decima's batch, or another setting of `studies.learned`. The policy knows the measured run times of all queries, and not
-the draws of the run. A run is kept, so a stopped study goes on.
+Decima's batch by default, where the policy knows the measured run times of all queries, and not the draws of the run.
+With `--setting recurring` all is learned from ended jobs. A run is kept, so a stopped study goes on.
 """
 
 from __future__ import annotations
@@ -26,15 +26,24 @@ HEAD: Final = ("policy", "seeds", "mean JCT, s", "beside capped_sjf, %")
 #: The rule that re-planning begins with, and what all are held against.
 BEGIN: Final = "curves"
 BASELINE: Final = "capped_sjf"
+#: Settings of measured TPC-H jobs on equal executors, by name.
+KNOWN: Final[Mapping[str, Setting]] = {
+    each.name: each for each in SETTINGS if each.name in ("batch", "stream", "recurring")
+}
 
 
 def policies(setting: Setting, budgets: str, candidates: str) -> dict[str, Mapping[str, Any]]:
-    """Policies by label: two rules, and re-planning by budgets (ms) and by numbers of candidates, both by commas."""
-    found = {label: setting.rules[label] for label in (BASELINE, BEGIN)}
+    """Policies by label: two rules, and re-planning by budgets (ms) and by numbers of candidates, both by commas.
+
+    All are told run times; in a setting of recurring jobs all learn run times from history.
+    """
+    history = "_history" if f"{BEGIN}_history" in setting.rules else ""
+    found = {label: setting.rules[label + history] for label in (BASELINE, BEGIN)}
+    told = {"kind": "replan", "predictor": found[BEGIN].get("predictor", {"kind": "oracle"})}
     for budget in filter(None, budgets.split(",")):
-        found[f"replan, {budget} ms"] = {"kind": "replan", "budget_ms": float(budget), "candidates": 10_000}
+        found[f"replan, {budget} ms"] = {**told, "budget_ms": float(budget), "candidates": 10_000}
     for count in filter(None, candidates.split(",")):
-        found[f"replan, {count} candidates"] = {"kind": "replan", "budget_ms": None, "candidates": int(count)}
+        found[f"replan, {count} candidates"] = {**told, "budget_ms": None, "candidates": int(count)}
     return found
 
 
@@ -59,19 +68,24 @@ def rows(jcts: Mapping[str, Mapping[int, float]]) -> list[list[str]]:
 def main(
     data: Annotated[Path, typer.Option(help=f"folder with {PROFILES}")],
     out: Annotated[Path, typer.Option(help="where finished runs are kept")] = Path("out/replanned"),
-    setting: Annotated[str, typer.Option(help="name of a setting of studies.learned_settings")] = "batch",
+    setting: Annotated[str, typer.Option(help=f"one of {', '.join(KNOWN)}")] = "batch",
+    jobs: Annotated[int, typer.Option(min=0, help="jobs of a run, 0: as in the setting")] = 0,
     seeds: Annotated[int, typer.Option(min=2, help="number of seeds, from 1000")] = 4,
     budgets: Annotated[str, typer.Option(help="CPU time of a search, ms, separated by commas")] = "50,500",
     candidates: Annotated[str, typer.Option(help="rules tried at each search, separated by commas")] = "30,100",
 ) -> None:
     """Run what has not run yet, and print the table."""
+    if setting not in KNOWN:
+        raise typer.BadParameter(f"there is no setting '{setting}' (settings: {', '.join(KNOWN)})")
+    of = KNOWN[setting]
+    if jobs:
+        of = of._replace(workload={**of.workload, "jobs": jobs})
     out.mkdir(parents=True, exist_ok=True)
-    of = next(each for each in SETTINGS if each.name == setting)
     jcts: dict[str, dict[int, float]] = {}
     for label, policy in policies(of, budgets, candidates).items():
         jcts[label] = ran = {}
         for seed in range(1000, 1000 + seeds):
-            kept = out / f"{setting}-{label.replace(', ', '-').replace(' ', '-')}-{seed}.json"
+            kept = out / f"{setting}{jobs or ''}-{label.replace(', ', '-').replace(' ', '-')}-{seed}.json"
             if not kept.exists():
                 write_file(kept, json.dumps(mean_jct_s(of, policy, data, seed)))
                 typer.echo(f"{label}, seed {seed}: {json.loads(kept.read_bytes()):.2f} s", err=True)
