@@ -37,7 +37,7 @@ def obstacle(view: ClusterView, jobs: Sequence[JobState], seen: Seen) -> str:
 def _of(job: JobState, view: ClusterView, seen: Seen) -> str:
     plain = job.spec.kind == "batch" and not any(stage.gang or stage.master for stage in job.spec.stages)
     if not plain or any(stage.above != stage.parents for stage in job.spec.stages):
-        return f"job '{job.id}' is a service, or has a gang, a master or data on edges"
+        return f"job '{job.id}' is a service, or has a gang, a master, or edges with data or without a barrier"
     if job.cancelled or not job.admitted or job.pilots_left:
         return f"job '{job.id}' is withdrawn, or waits for its queue or for its pilots"
     if any(view.task_ms(job.id, stage.index) is None for stage in job.stages):
