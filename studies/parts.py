@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
@@ -20,7 +21,8 @@ from rm_emulator.learn.fast_kernel import FIRST, FIXED, FRESH, MANY, Rule
 from rm_emulator.learn.fast_rules import rule_of
 from rm_emulator.program import end
 from rm_emulator.scenario.schema import Scenario
-from studies.learned_settings import PROFILES, SETTINGS
+from studies.decima import FIRST_SEED
+from studies.learned_settings import PROFILES, SETTINGS, WAY, of_the_way
 from studies.tables import document, over_seeds, table
 
 
@@ -53,14 +55,14 @@ BUDGET: Final = ("as measured", "moves free", "fresh starts as first ones", "bot
 HEAD: Final = ("rule", "mean JCT, s", "difference, s", "better in")
 
 
-def settings(name: str, data: Path, seeds: int) -> list[FastSetting]:
-    """Seeds from 1000 of a setting of `studies.learned`."""
+def settings(name: str, data: Path, seeds: int, first: int = FIRST_SEED) -> list[FastSetting]:
+    """Seeds from the first one of a setting of `studies.learned`."""
     of = next(setting for setting in SETTINGS if setting.name == name)
     drawn = {**of.workload, "profiles": str((data / PROFILES).resolve())}
     policy = {"kind": "curves", "predictor": {"kind": "oracle"}}
     made = document(name, [1000], {"curves": policy}, cluster=of.cluster, workload=drawn)
     scenario = Scenario.model_validate(made)
-    return [setting_of(scenario, 1000 + number) for number in range(seeds)]
+    return [setting_of(scenario, first + number) for number in range(seeds)]
 
 
 def rule(part: Part, setting: FastSetting) -> Rule:
@@ -115,8 +117,14 @@ def tables(data: Path, most: int | None = None) -> dict[str, str]:
     made = {}
     for name, parts in PARTS.items():
         found = settings(name, data, min(SEEDS[name], most or SEEDS[name]))
-        made[f"parts-{name}"] = table(HEAD, rows({label: means(part, found) for label, part in parts.items()}))
-        if name == "batch":
+        jcts = {label: means(part, found) for label, part in parts.items()}
+        cells = rows(jcts)
+        if name != "batch":
+            made[f"parts-{name}"] = table(HEAD, cells)
+        else:
+            capped = fmean(jcts["capped_sjf"])
+            ways = [[*row, of_the_way(fmean(jcts[row[0]]), capped)] for row in cells]
+            made[f"parts-{name}"] = table((*HEAD, WAY), ways)
             made["budget"] = table(HEAD, rows(budget(found)))
     return made
 
