@@ -89,7 +89,7 @@ def played(setting: Setting, seeds: int, data: Path | None, out: Path, **by: Any
     for label, policy in compared(setting, released).items():
         runs = scenario(setting, label, policy, seeds, data)
         if data is not None and "path" not in setting.workload and fast_runs.is_played(policy, setting.cluster):
-            episodes = episodes or fast_runs.found(scenario(setting, "", policy, seeds, data))
+            episodes = episodes or fast_runs.found(scenario(setting, "any", policy, seeds, data))
             chosen = {seed: episodes[seed] for seed in runs["spec"]["seeds"]}
             figures[label] = fast_runs.figures(policy, chosen)
         else:
@@ -191,8 +191,10 @@ def main(
         hard += robust.rows(name, figures) if name in robust.CASES else []
         if name == "stream-45":
             made["paper"] = table(robust.HEAD_2, robust.table_2(figures))
+            typer.echo(f"paper\n{made['paper']}\n")
     if hard:
         made["robust"] = table(robust.HEAD, hard)
+        typer.echo(f"robust\n{made['robust']}\n")
     if docs is not None:
         from studies import parts  # needs numba
 

@@ -128,7 +128,7 @@ SETTINGS: Final = (
         fewer={"spark_sched_sim": 10},
     ),
     Setting(
-        "batch-mended", 30, {**_BATCH, "jobs": 20}, {**_IN_BATCH, **_MENDED}, _executors(50, inverted_levels=False)
+        "batch-mended", 20, {**_BATCH, "jobs": 20}, {**_IN_BATCH, **_MENDED}, _executors(50, inverted_levels=False)
     ),
     Setting(
         "stream-mended",
@@ -184,11 +184,11 @@ ROBUST: Final = (
         {"fair": {"kind": "fair"}, "fair_rule": {"kind": "dispatch", "rule": "fair"}}, predictor={},
     ),
     Setting("pilots", 10, {**_BATCH, "jobs": 20}, _HARD, predictor={"kind": "slearn_dag"}),
-    Setting("wrong", 20, {**_BATCH, "jobs": 20}, _HARD, predictor=_WRONG),
+    Setting("wrong", 10, {**_BATCH, "jobs": 20}, _HARD, predictor=_WRONG),
     Setting("wrong-stream", 10, {**_STREAM, "jobs": 60, "interarrival": "25s"}, _HARD, predictor=_WRONG),
     Setting("half", 10, {**_STREAM, "jobs": 60, "interarrival": "50s"}, _HARD),
     Setting("twice", 10, {**_STREAM, "jobs": 60, "interarrival": "12.5s"}, _HARD),
-    Setting("longer", 20, {**_BATCH, "jobs": 20}, _HARD, longer=10),
+    Setting("longer", 10, {**_BATCH, "jobs": 20}, _HARD, longer=10),
     Setting("wide", 10, {**_BATCH, "jobs": 60}, _HARD, _executors(500)),
 )  # fmt: skip
 #: What each policy is to be no worse than; where nobody is told any run time, the rule that asks for none.
