@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from rm_emulator.learn.fast_jobs import FastSetting, setting_of
 from rm_emulator.learn.fast_rules import RULES, rule_of
 from rm_emulator.scenario.schema import Scenario
 from schedulers.predictors.oracle import misjudged
+from studies.tables import document
+
+#: Blocks of a scenario on which episodes hang.
+_DRAWN: Final = ("cluster", "workload")
 
 
 def is_played(policy: Mapping[str, Any], cluster: Mapping[str, Any]) -> bool:
@@ -19,8 +25,14 @@ def is_played(policy: Mapping[str, Any], cluster: Mapping[str, Any]) -> bool:
 
 def found(scenario: Mapping[str, Any]) -> dict[int, FastSetting]:
     """The episodes of a scenario's seeds, for any policy."""
-    read = Scenario.model_validate(scenario)
-    return {seed: setting_of(read, seed) for seed in scenario["spec"]["seeds"]}
+    spec = scenario["spec"]
+    text = json.dumps(document("episodes", [0], {"any": {"kind": "fifo"}}, **{key: spec[key] for key in _DRAWN}))
+    return {seed: _episode(text, seed) for seed in spec["seeds"]}
+
+
+@lru_cache(maxsize=128)
+def _episode(text: str, seed: int) -> FastSetting:
+    return setting_of(Scenario.model_validate(json.loads(text)), seed)
 
 
 def figures(policy: Mapping[str, Any], episodes: Mapping[int, FastSetting]) -> dict[int, dict[str, Any]]:

@@ -80,7 +80,8 @@ def measured(scenario: Mapping[str, Any], out: Path, jobs: int | None, engine: s
 def played(setting: Setting, seeds: int, data: Path | None, out: Path, **by: Any) -> dict[str, dict[int, Any]]:
     """Figures by label and seed: of rules that the fast simulator knows by it, where full profiles are there.
 
-    It plays the engine's runs. out: the folder of the engine's. by: `released` as of `compared`; jobs and engine.
+    The fast simulator plays the engine's runs. out: the folder of the engine's. by: `released` as of `compared`, and
+    jobs and engine as of `measured`.
     """
     released, jobs, engine = by.get("released"), by.get("jobs"), by.get("engine")
     if data is not None and setting.longer > 1:

@@ -185,11 +185,11 @@ ROBUST: Final = (
     ),
     Setting("pilots", 10, {**_BATCH, "jobs": 20}, _HARD, predictor={"kind": "slearn_dag"}),
     Setting("wrong", 10, {**_BATCH, "jobs": 20}, _HARD, predictor=_WRONG),
-    Setting("wrong-stream", 10, {**_STREAM, "jobs": 60, "interarrival": "25s"}, _HARD, predictor=_WRONG),
-    Setting("half", 10, {**_STREAM, "jobs": 60, "interarrival": "50s"}, _HARD),
-    Setting("twice", 10, {**_STREAM, "jobs": 60, "interarrival": "12.5s"}, _HARD),
+    Setting("wrong-stream", 10, {**_STREAM, "jobs": 40, "interarrival": "25s"}, _HARD, predictor=_WRONG),
+    Setting("half", 10, {**_STREAM, "jobs": 40, "interarrival": "50s"}, _HARD),
+    Setting("twice", 10, {**_STREAM, "jobs": 40, "interarrival": "12.5s"}, _HARD),
     Setting("longer", 10, {**_BATCH, "jobs": 20}, _HARD, longer=10),
-    Setting("wide", 10, {**_BATCH, "jobs": 60}, _HARD, _executors(500)),
+    Setting("wide", 10, {**_BATCH, "jobs": 40}, _HARD, _executors(500)),
 )  # fmt: skip
 #: What each policy is to be no worse than; where nobody is told any run time, the rule that asks for none.
 RULE_OF: Final[Mapping[str, str]] = {

@@ -16,11 +16,11 @@ from typing import Annotated, Any, Final, NamedTuple
 import numpy as np
 import typer
 
-from rm_emulator.learn.fast_jobs import FastRun, FastSetting, setting_of
+from rm_emulator.learn.fast_jobs import FastRun, FastSetting
 from rm_emulator.learn.fast_kernel import FIRST, FIXED, FRESH, MANY, Rule
 from rm_emulator.learn.fast_rules import rule_of
 from rm_emulator.program import end
-from rm_emulator.scenario.schema import Scenario
+from studies import fast_runs
 from studies.decima import FIRST_SEED
 from studies.learned_settings import PROFILES, SETTINGS, WAY, of_the_way
 from studies.tables import document, over_seeds, table
@@ -58,11 +58,9 @@ HEAD: Final = ("rule", "mean JCT, s", "difference, s", "better in")
 def settings(name: str, data: Path, seeds: int, first: int = FIRST_SEED) -> list[FastSetting]:
     """Seeds from the first one of a setting of `studies.learned`."""
     of = next(setting for setting in SETTINGS if setting.name == name)
-    drawn = {**of.workload, "profiles": str((data / PROFILES).resolve())}
-    policy = {"kind": "curves", "predictor": {"kind": "oracle"}}
-    made = document(name, [1000], {"curves": policy}, cluster=of.cluster, workload=drawn)
-    scenario = Scenario.model_validate(made)
-    return [setting_of(scenario, first + number) for number in range(seeds)]
+    drawn = {**of.workload, "history": 0, "profiles": str((data / PROFILES).resolve())}
+    made = document(name, range(first, first + seeds), {}, cluster=of.cluster, workload=drawn)
+    return list(fast_runs.found(made).values())
 
 
 def rule(part: Part, setting: FastSetting) -> Rule:

@@ -21,11 +21,11 @@ CASES: Final[Mapping[str, str]] = {
     "untold": "batch, nobody is told any run time",
     "pilots": "batch, pilots tell run times (`slearn_dag`)",
     "wrong": "batch, run times told wrong by up to half, stage by stage",
-    "wrong-stream": "60 jobs, one each 25 s, told wrong by up to half",
-    "half": "60 jobs, one each 50 s",
-    "twice": "60 jobs, one each 12.5 s",
+    "wrong-stream": "40 jobs, one each 25 s, told wrong by up to half",
+    "half": "40 jobs, one each 50 s",
+    "twice": "40 jobs, one each 12.5 s",
     "longer": "batch, tasks ten times as long",
-    "wide": "60 jobs at once on 500 executors",
+    "wide": "40 jobs at once on 500 executors",
     "dags": "Alibaba's DAGs",
 }
 HEAD: Final = ("otherwise", "policy", "seeds", "mean JCT, s", "its rule", "difference, s", "%")

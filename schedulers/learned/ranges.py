@@ -39,7 +39,7 @@ def ranges_of(graph: Graph) -> dict[str, Range]:
         "jobs": (len(jobs), len(jobs)),
         "stages": (min(stages), max(stages)),
         "tasks": (round(200 * low[0]), round(200 * high[0])),
-        "task_time": (10 * low[2], 10 * high[2]),
+        "task_time": (round(10 * low[2], 5), round(10 * high[2], 5)),  # features have seven digits
     }
     return found | ({"size": (min(sizes), max(sizes))} if sizes else {})
 
