@@ -139,7 +139,7 @@ SETTINGS: Final = (
         fewer={"decima": 4, "distilled": 4},
     ),
     Setting("recurring", 4, {**_STREAM, "sizes": [50], "interarrival": "30s"}, _RECURRING),
-    Setting("stream-45", 30, {**_STREAM, "interarrival": "45s"}, {**_RULES, **_tuned(0.4)}, fewer=_LEARNED),
+    Setting("stream-45", 20, {**_STREAM, "interarrival": "45s"}, {**_RULES, **_tuned(0.4)}, fewer=_LEARNED),
     Setting(
         "stream-20",
         30,
@@ -147,7 +147,7 @@ SETTINGS: Final = (
         {**_RULES, **_ONE_FOR_ALL},
         fewer=_LEARNED,
     ),
-    Setting("large", 30, {**_BATCH, "jobs": 60}, {**_RULES, **_tuned(-1.1)}, _executors(100), fewer=_LEARNED),
+    Setting("large", 20, {**_BATCH, "jobs": 60}, {**_RULES, **_tuned(-1.1)}, _executors(100), fewer=_LEARNED),
     Setting(
         "dags",
         10,

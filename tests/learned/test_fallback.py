@@ -96,6 +96,15 @@ def test_merged_ranges_hold_all_observations_and_rounded_ones_hold_the_merged() 
     assert rounded({"size": (12.34, 1234.0), "jobs": (1, 21)}) == {"size": (12, 1300), "jobs": (1, 21)}
 
 
+@pytest.mark.parametrize("ms", [16.0, 5000.0])
+def test_run_times_at_the_ends_of_a_range_are_inside_although_features_have_seven_digits(ms: float) -> None:
+    graph = drawn(8)
+    for job in graph.jobs:
+        job.nodes[:, 2] = ms / 1e4
+    assert outside({"task_time": (0.016, 5.0)}, graph) is None
+    assert outside({"task_time": (0.0161, 4.999)}, graph) is not None
+
+
 @pytest.mark.parametrize("name", ["decima", "containers", "makespan"])
 def test_networks_that_ship_have_ranges_of_training(name: str) -> None:
     assert model_store.weights_of(name).ranges.keys() == FEATURES.keys()
