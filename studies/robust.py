@@ -21,7 +21,6 @@ CASES: Final[Mapping[str, str]] = {
     "untold": "batch, nobody is told any run time",
     "pilots": "batch, pilots tell run times (`slearn_dag`)",
     "wrong": "batch, run times told wrong by up to half, stage by stage",
-    "wrong-stream": "40 jobs, one each 25 s, told wrong by up to half",
     "half": "40 jobs, one each 50 s",
     "twice": "40 jobs, one each 12.5 s",
     "longer": "batch, tasks ten times as long",
