@@ -150,7 +150,14 @@ SETTINGS: Final = (
         {**_RULES, **_ONE_FOR_ALL},
         fewer=_LEARNED,
     ),
-    Setting("large", 20, {**_BATCH, "jobs": 60}, {**_RULES, **_tuned(-1.1)}, _executors(100), fewer=_LEARNED),
+    Setting(
+        "large",
+        30,
+        {**_BATCH, "jobs": 60},
+        {**_RULES, **_tuned(-1.1)},
+        _executors(100),
+        fewer={"decima": 4, "distilled": 4},
+    ),
     Setting(
         "dags",
         10,
