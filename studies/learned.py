@@ -24,8 +24,9 @@ from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
 from schedulers.core.compatible import needs_estimates
-from studies.decima import FIRST_SEED, ORACLE
-from studies.learned_settings import ALIBABA, PROFILES, SETTINGS, Setting
+from studies import fast_runs, robust
+from studies.decima import FIRST_SEED
+from studies.learned_settings import ALIBABA, PROFILES, ROBUST, SETTINGS, WAY, Setting, of_the_way
 from studies.tables import document, filled, table
 
 #: Those that learned, as far as this program has them, in the order of the tables.
@@ -34,7 +35,7 @@ LEARNED: Final = ("decima", "distilled")
 
 def known(setting: Setting) -> list[str]:
     """The policies that learned and make sense in the setting: without estimates those that need none."""
-    return [name for name in LEARNED if setting.is_told or not needs_estimates({"kind": name})]
+    return [name for name in LEARNED if setting.predictor or not needs_estimates({"kind": name})]
 
 
 def compared(setting: Setting, released: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -42,7 +43,7 @@ def compared(setting: Setting, released: Path | None = None) -> dict[str, dict[s
     there: dict[str, Mapping[str, Any]] = {**setting.rules, **{name: {"kind": name} for name in known(setting)}}
     if released and "spark_sched_sim" in setting.fewer:
         there["spark_sched_sim"] = {"kind": "spark_sched_sim", "weights": str(released)}
-    told = {"predictor": ORACLE} if setting.is_told else {}
+    told = {"predictor": setting.predictor} if setting.predictor else {}
     return {label: {**told, **policy} for label, policy in there.items()}
 
 
@@ -76,11 +77,28 @@ def measured(scenario: Mapping[str, Any], out: Path, jobs: int | None, engine: s
     return results.by_label[label]
 
 
+def played(setting: Setting, seeds: int, data: Path | None, out: Path, **by: Any) -> dict[str, dict[int, Any]]:
+    """Figures by label and seed: of rules that the fast simulator knows by it, where full profiles are there.
+
+    The fast simulator plays the engine's runs. out: the folder of the engine's. by: `released` as of `compared`, and
+    jobs and engine as of `measured`.
+    """
+    released, jobs, engine = by.get("released"), by.get("jobs"), by.get("engine")
+    if data is not None and setting.longer > 1:
+        data = robust.longer(data, out, setting.longer)
+    figures, episodes = {}, dict[int, Any]()
+    for label, policy in compared(setting, released).items():
+        runs = scenario(setting, label, policy, seeds, data)
+        if data is not None and "path" not in setting.workload and fast_runs.is_played(policy, setting.cluster):
+            episodes = episodes or fast_runs.found(scenario(setting, "any", policy, seeds, data))
+            chosen = {seed: episodes[seed] for seed in runs["spec"]["seeds"]}
+            figures[label] = fast_runs.figures(policy, chosen)
+        else:
+            figures[label] = measured(runs, out / setting.name / label, jobs, engine)
+    return figures
+
+
 HEAD: Final = ("policy", "seeds", "mean JCT, s", "difference, s", "%", "better in", "makespan, s")
-#: Decima's batch: the mean JCT of re-planning with 300 candidates, relative to `capped_sjf` (a study on four seeds).
-REPLANNED: Final = -0.063
-#: The part of the way from `capped_sjf` to REPLANNED that a policy goes.
-WAY: Final = "of the way, %"
 
 
 def rows(
@@ -104,8 +122,7 @@ def rows(
             row[4] = f"{100 * fmean(off) / fmean(against[seed] for seed in jcts):+.1f}"
             row[5] = f"{sum(each < 0 for each in off)} of {len(off)}"
         if way:
-            gone = fmean(jcts.values()) / fmean(capped[seed] for seed in jcts) - 1
-            row.append(f"{100 * gone / REPLANNED + 0.0:.0f}")
+            row.append(of_the_way(fmean(jcts.values()), fmean(capped[seed] for seed in jcts)))
         made.append(row)
     return made
 
@@ -137,6 +154,12 @@ def page(template: str, made: Mapping[str, str], seeds: Mapping[str, int]) -> st
     return filled(template, tables=made, seeds=seeds, ways=table(WAYS, ways(story)), story=story)
 
 
+def _table(setting: Setting, figures: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> str:
+    """The setting's table; with the part of the way where the reference was measured."""
+    way = setting.name in ("batch", "makespan")
+    return table((*HEAD, WAY) if way else HEAD, rows(figures, next(iter(setting.rules)), way=way))
+
+
 def main(
     out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/learned"),
     seeds: Annotated[int | None, typer.Option(min=2, help="at most so many seeds of each setting, from 1000")] = None,
@@ -151,7 +174,7 @@ def main(
     if docs is not None and data is not None and not (data / PROFILES).exists():
         typer.echo(f"{data / PROFILES}: not there, so the page of learned policies stays as it is", err=True)
         return
-    there = {setting.name: setting for setting in SETTINGS if data or "path" not in setting.workload}
+    there = {setting.name: setting for setting in (*SETTINGS, *ROBUST) if data or "path" not in setting.workload}
     wanted = settings.split(",") if settings else list(there)
     if unknown := [name for name in wanted if name not in there]:
         raise typer.BadParameter(f"no setting '{unknown[0]}' (there are: {', '.join(there)})")
@@ -159,17 +182,20 @@ def main(
     counts = {setting.name: min(setting.seeds, seeds or setting.seeds) for setting in chosen}
     folder, other = data and data.resolve(), released and released.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    made = {}
+    made, hard = {}, list[list[str]]()
     for setting in chosen:
-        (out / setting.name).mkdir(exist_ok=True)
-        figures = {}
-        for label, policy in compared(setting, other).items():
-            runs = scenario(setting, label, policy, counts[setting.name], folder)
-            figures[label] = measured(runs, out / setting.name / label, jobs, engine)
-        way = setting.name == "batch"
-        head = (*HEAD, WAY) if way else HEAD
-        made[setting.name] = table(head, rows(figures, next(iter(setting.rules)), way=way))
-        typer.echo(f"{setting.name}\n{made[setting.name]}\n")
+        name = setting.name
+        (out / name).mkdir(exist_ok=True)
+        figures = played(setting, counts[name], folder, out.resolve(), released=other, jobs=jobs, engine=engine)
+        made[name] = _table(setting, figures)
+        typer.echo(f"{name}\n{made[name]}\n")
+        hard += robust.rows(name, figures) if name in robust.CASES else []
+        if name == "stream-45":
+            made["paper"] = table(robust.HEAD_2, robust.table_2(figures))
+            typer.echo(f"paper\n{made['paper']}\n")
+    if hard:
+        made["robust"] = table(robust.HEAD, hard)
+        typer.echo(f"robust\n{made['robust']}\n")
     if docs is not None:
         from studies import parts  # needs numba
 

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
 import typer
 
-from rm_emulator.learn.fast_jobs import FastSetting, setting_of
+from rm_emulator.learn.fast_jobs import FastSetting
 from rm_emulator.learn.fast_rules import rule_of
 from rm_emulator.program import end
-from rm_emulator.scenario.schema import Scenario
 from schedulers.planning.replan.kernel import FIRST, FIXED, FRESH, MANY, Rule
 from schedulers.planning.replan.plays import FastRun
-from studies.learned_settings import PROFILES, SETTINGS
+from studies import fast_runs
+from studies.decima import FIRST_SEED
+from studies.learned_settings import PROFILES, SETTINGS, WAY, of_the_way
 from studies.tables import document, over_seeds, table
 
 
@@ -54,14 +56,12 @@ BUDGET: Final = ("as measured", "moves free", "fresh starts as first ones", "bot
 HEAD: Final = ("rule", "mean JCT, s", "difference, s", "better in")
 
 
-def settings(name: str, data: Path, seeds: int) -> list[FastSetting]:
-    """Seeds from 1000 of a setting of `studies.learned`."""
+def settings(name: str, data: Path, seeds: int, first: int = FIRST_SEED) -> list[FastSetting]:
+    """Seeds from the first one of a setting of `studies.learned`."""
     of = next(setting for setting in SETTINGS if setting.name == name)
-    drawn = {**of.workload, "profiles": str((data / PROFILES).resolve())}
-    policy = {"kind": "curves", "predictor": {"kind": "oracle"}}
-    made = document(name, [1000], {"curves": policy}, cluster=of.cluster, workload=drawn)
-    scenario = Scenario.model_validate(made)
-    return [setting_of(scenario, 1000 + number) for number in range(seeds)]
+    drawn = {**of.workload, "history": 0, "profiles": str((data / PROFILES).resolve())}
+    made = document(name, range(first, first + seeds), {}, cluster=of.cluster, workload=drawn)
+    return list(fast_runs.found(made).values())
 
 
 def rule(part: Part, setting: FastSetting) -> Rule:
@@ -116,8 +116,14 @@ def tables(data: Path, most: int | None = None) -> dict[str, str]:
     made = {}
     for name, parts in PARTS.items():
         found = settings(name, data, min(SEEDS[name], most or SEEDS[name]))
-        made[f"parts-{name}"] = table(HEAD, rows({label: means(part, found) for label, part in parts.items()}))
-        if name == "batch":
+        jcts = {label: means(part, found) for label, part in parts.items()}
+        cells = rows(jcts)
+        if name != "batch":
+            made[f"parts-{name}"] = table(HEAD, cells)
+        else:
+            capped = fmean(jcts["capped_sjf"])
+            ways = [[*row, of_the_way(fmean(jcts[row[0]]), capped)] for row in cells]
+            made[f"parts-{name}"] = table((*HEAD, WAY), ways)
             made["budget"] = table(HEAD, rows(budget(found)))
     return made
 

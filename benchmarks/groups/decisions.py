@@ -42,6 +42,10 @@ class _Timed(Decima):
         super().__init__(Decima.Params())
         self._left, self.taken = decisions, list[float]()
 
+    def _use(self, weights: str) -> None:
+        super()._use(weights)
+        self.ranges = {}  # the network is timed, also with more jobs than in training
+
     def _pick_stage(self, view: ClusterView, source: Source, classes: OfferedClasses | None = None) -> Allotment | None:
         begun = time.thread_time_ns()
         choice = super()._pick_stage(view, source, classes)

@@ -27,6 +27,7 @@ from schedulers.learned import model_store, tree_features
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.limits import STEPS
 from schedulers.learned.network import Network, Scores, log_probabilities
+from schedulers.learned.ranges import Ranges, merged, ranges_of, rounded
 from schedulers.learned.tree import Tree, TreeDecider, Trees, write
 
 Report = Callable[[str], None]
@@ -54,13 +55,15 @@ class TeacherDataset:
         self.stages: list[tuple[Doubles, Doubles]] = []
         self.limits: list[tuple[Doubles, Doubles]] = []
         self.agreements = self.decisions = 0
+        self.ranges: Ranges = {}
 
     def fitted(self, config: Config, about: str) -> Trees:
         """The trees."""
         settings = config.distillation
         job, stage = (self._scored(rows, config) for rows in (self.jobs, self.stages))
         known, chances = (np.stack(parts) for parts in zip(*self.limits, strict=True))
-        return Trees(job, stage, grow(known, chances, settings.leaves, settings.least, _median_limit), about)
+        limit = grow(known, chances, settings.leaves, settings.least, _median_limit)
+        return Trees(job, stage, limit, about, rounded(self.ranges))
 
     @staticmethod
     def _scored(rows: list[tuple[Doubles, Doubles]], config: Config) -> Tree:
@@ -90,6 +93,7 @@ class DaggerEpisode:
 
     def ask(self, graph: Graph, _: ClusterView) -> Action:
         """The pupil's action, or the teacher's without a pupil."""
+        self._dataset.ranges = merged([self._dataset.ranges, ranges_of(graph)])
         scores = self._teacher.scores(graph)
         best = int(scores.stages.argmax())
         wanted = Action(int(scores.jobs[best]), int(scores.rows[best]), 0)

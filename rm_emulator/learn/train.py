@@ -32,6 +32,8 @@ from rm_emulator.learn.samples import (
 )
 from schedulers.core import keyed
 from schedulers.learned import model_store
+from schedulers.learned.graph import Graph
+from schedulers.learned.ranges import Ranges, merged, noted, ranges_of
 from schedulers.learned.weights import Weights, initial, pack, unpack
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ class Training:
         self._begun = time.monotonic()
         self._first = self.state.iteration
         self._largest: dict[str, int] = {}
+        self._ranges: Ranges = {}
 
     # -- the run --------------------------------------------------------------------------------
 
@@ -119,7 +122,7 @@ class Training:
             if not self.state.weights:
                 self._start()
             weights = unpack(self.state.weights, "the checkpoint")
-            self._network, self._largest = torch_network(weights), dict(weights.most)
+            self._network, self._largest, self._ranges = torch_network(weights), dict(weights.most), weights.ranges
             self._optimiser = self._restored_optimiser()
             pending = self._begin_rollouts(self.state.iteration, self.state.behind)
             while self.state.iteration < self.config.iterations:
@@ -337,10 +340,14 @@ class Training:
 
     def _about(self) -> dict[str, str]:
         about = {"config": self.config.name, "method": self.config.method, "iteration": str(self.state.iteration)}
+        if self._ranges:
+            about |= noted(self._ranges, "proportional" if self.config.objective == "makespan" else "priced")
         return about | {f"most {what}": str(count) for what, count in self._largest.items()}
 
     def _note_sizes(self, decisions: Sequence[Decision[Any, Any]]) -> None:
-        """Remember the largest observations in training."""
+        """Remember the largest observations in training, and their ranges."""
+        graphs = [decision.graph for decision in decisions if isinstance(decision.graph, Graph)]
+        self._ranges = merged([self._ranges, *map(ranges_of, graphs)])
         for decision in decisions:
             for what, count in decision.graph.amounts().items():
                 self._largest[what] = max(count, self._largest.get(what, 0))

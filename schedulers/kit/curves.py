@@ -21,8 +21,9 @@ from schedulers.kit.speedups import shape_of, spans
 PRICE: Final = 4.0
 FALL: Final = 1.2
 GROWTH: Final = 0.81
-#: Work of a job without an estimate, s.
+#: Work of a job without an estimate, s, and the number of executors up to which the job is served, as by `capped_sjf`.
 _UNKNOWN_S: Final = 500.0
+_UNKNOWN_WIDTH: Final = 8
 
 
 class Curve(NamedTuple):
@@ -67,6 +68,12 @@ class Curves(Partitioned, NeedsEstimates):
         super().__init__(params, seed=seed)
         self._curves: dict[str, Curve] = {}
 
+    def ranked(self, view: ClusterView) -> list[JobState]:
+        """See Partitioned.ranked."""
+        jobs = super().ranked(view)
+        self.yields = all(job.size_ms is not None for job in jobs)
+        return jobs
+
     def key(self, job: JobState, view: ClusterView) -> Key:
         """See Ordered.key: T(1) by the part of the work left, of which tasks under way have half."""
         curve = self.curve(job, view)
@@ -87,6 +94,8 @@ class Curves(Partitioned, NeedsEstimates):
         """See Partitioned.most: no limit where containers end with their tasks, since width costs nothing there."""
         if not view.has_executors:
             return math.inf
+        if job.size_ms is None:
+            return _UNKNOWN_WIDTH
         unstarted = to_start(job) / job.spec.tasks
         price = PRICE * math.exp(-FALL * (unstarted - 0.5)) * self._order.behind(job.id) ** GROWTH
         price *= self.price(job)

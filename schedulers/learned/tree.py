@@ -2,13 +2,14 @@
 
 A file has three trees: `job` scores jobs, and the best job is taken; `stage` scores the job's stages in the same way;
 `limit` says how many executors the job may have then. A tree is a number (as a limit also `all`: every executor), or a
-branch, {if: FACT <= NUMBER, then: tree, else: tree}.
+branch, {if: FACT <= NUMBER, then: tree, else: tree}. A file may have `ranges` of what training met, {FEATURE: [LOWEST,
+HIGHEST]}, see `fallback`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -18,6 +19,7 @@ from schedulers.core.errors import InvalidTree, nearest
 from schedulers.learned import tree_features
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.limits import candidates
+from schedulers.learned.ranges import FEATURES, Range, Ranges
 from schedulers.learned.tree_features import FLAGS, TREE_FEATURES
 
 #: Largest numbers of questions, one below another and in all.
@@ -50,6 +52,8 @@ class Trees(NamedTuple):
     limit: Tree
     about: str = ""
     """Comment at the top of the file."""
+    ranges: Mapping[str, Range] = {}
+    """Ranges of training, outside of which a rule decides."""
 
 
 def reasons(tree: Tree, row: Doubles) -> list[str]:
@@ -134,7 +138,13 @@ def write(trees: Trees) -> str:
     parts = {"job": _lines(trees.job, _score), "stage": _lines(trees.stage, _score)}
     for name, part in {**parts, "limit": _lines(trees.limit, _limit)}.items():
         lines += [f"{name}:", *part]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *range_lines(trees.ranges), ""])
+
+
+def range_lines(ranges: Ranges) -> list[str]:
+    """The lines of ranges; none without any."""
+    there = [f"  {name}: [{low:g}, {high:g}]" for name, (low, high) in ranges.items()]
+    return ["# Outside of these ranges of training the rule priced decides.", "ranges:", *there] if there else []
 
 
 def _score(value: float) -> str:
@@ -171,10 +181,11 @@ def read(text: str | bytes, file: str) -> Trees:
     reader = _Reader(file)
     if root is None:
         raise InvalidTree(f"{file}:1: empty; a file of trees has the keys job, stage and limit")
-    parts = reader.keys(root, ("job", "stage", "limit"), "a file of trees")
+    parts = reader.keys(root, ("job", "stage", "limit"), "a file of trees", ("ranges",))
     job = reader.tree(parts["job"], reader.score, len(tree_features.JOB_TREE_FEATURES))
     stage = reader.tree(parts["stage"], reader.score, len(TREE_FEATURES))
-    return Trees(job, stage, reader.tree(parts["limit"], reader.limit, len(TREE_FEATURES)))
+    limit = reader.tree(parts["limit"], reader.limit, len(TREE_FEATURES))
+    return Trees(job, stage, limit, ranges=reader.ranges(parts["ranges"]) if "ranges" in parts else {})
 
 
 class _Reader:
@@ -187,16 +198,16 @@ class _Reader:
     def _wrong(self, node: Any, message: str) -> InvalidTree:
         return InvalidTree(f"{self._file}:{node.start_mark.line + 1}: {message}")
 
-    def keys(self, node: Any, wanted: tuple[str, ...], what: str) -> dict[str, Any]:
-        """The values of a mapping with exactly these keys."""
+    def keys(self, node: Any, wanted: tuple[str, ...], what: str, more: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The values of a mapping with exactly these keys; `more` may be missing."""
         if node.id != "mapping":
             raise self._wrong(node, f"expected {what}, with {', '.join(wanted)}")
         found: dict[str, Any] = {}
         for key, value in node.value:
             name = str(key.value)
-            if name not in wanted or name in found:
+            if name not in (*wanted, *more) or name in found:
                 problem = "given twice" if name in found else f"no key of {what}"
-                raise self._wrong(key, f"'{name}': {problem} (keys: {', '.join(wanted)})")
+                raise self._wrong(key, f"'{name}': {problem} (keys: {', '.join((*wanted, *more))})")
             found[name] = value
         if missing := [name for name in wanted if name not in found]:
             raise self._wrong(node, f"{what} without '{missing[0]}' (keys: {', '.join(wanted)})")
@@ -212,6 +223,18 @@ class _Reader:
         parts = self.keys(node, ("if", "then", "else"), "a branch")
         feature, most = self._question(parts["if"], _NAMES[:known])
         return TreeSplit(feature, most, *(self.tree(parts[side], leaf, known, levels - 1) for side in ("then", "else")))
+
+    def ranges(self, node: Any) -> dict[str, Range]:
+        """Ranges by feature."""
+        parts = self.keys(node, (), "ranges", tuple(FEATURES))
+        return {name: self._range(part) for name, part in parts.items()}
+
+    def _range(self, node: Any) -> Range:
+        there = node.value if node.id == "sequence" else []
+        ends = [self._number(end, end.value, "a number") for end in there if end.id == "scalar"]
+        if len(ends) != 2 or ends[0] > ends[1]:
+            raise self._wrong(node, "expected a range, [LOWEST, HIGHEST]")
+        return ends[0], ends[1]
 
     def _question(self, node: Any, known: tuple[str, ...]) -> tuple[int, float]:
         words = str(node.value).split() if node.id == "scalar" else []

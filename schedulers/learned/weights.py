@@ -17,6 +17,8 @@ from safetensors.numpy import load, save
 from schedulers.core.errors import InvalidWeights
 from schedulers.learned.graph import CLASS_FEATURES, JOB_FEATURES, NODE_FEATURES, Floats
 from schedulers.learned.guide import GUIDE_FEATURES
+from schedulers.learned.orders import RULES
+from schedulers.learned.ranges import FEATURES, Range, Ranges
 from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES
 
 #: Format of the files that `pack` writes: all metadata is the JSON value of one key, because safetensors writes several
@@ -170,6 +172,16 @@ class Weights(msgspec.Struct, frozen=True, eq=False):
         said = {key.removeprefix("most "): value for key, value in self.about.items() if key.startswith("most ")}
         return {key: int(value) for key, value in said.items() if value.isdecimal()}
 
+    @property
+    def ranges(self) -> Ranges:
+        """Ranges of observations in training; empty where `about` says none."""
+        return msgspec.json.decode(self.about.get("ranges", "{}"), type=dict[str, Range])
+
+    @property
+    def rule(self) -> str:
+        """Rule that decides outside of the ranges."""
+        return self.about.get("rule", "priced")
+
 
 class _Header(msgspec.Struct, frozen=True):
     """The header of a safetensors file without its arrays."""
@@ -230,12 +242,25 @@ def unpack(data: bytes, name: str) -> Weights:
             raise InvalidWeights(f"{name}: '{array}' has numbers that are none (NaN or infinite)")
     if about.get("sha256", (digest := _sha256(arrays))) != digest:
         raise InvalidWeights(f"{name}: damaged: its numbers are not those that were written (sha256 {digest[:12]}...)")
+    _check_ranges(about, name)
     own = ("format", "kind", "architecture", "node_features", "job_features", "sha256")
     return Weights(
         architecture,
         {array: arrays[array] for array in shapes},
         {key: value for key, value in about.items() if key not in own},
     )
+
+
+def _check_ranges(about: Mapping[str, str], name: str) -> None:
+    """Raise InvalidWeights for ranges that are none, and for an unknown rule."""
+    try:
+        ranges = msgspec.json.decode(about.get("ranges", "{}"), type=dict[str, Range])
+    except msgspec.DecodeError as error:
+        raise InvalidWeights(f"{name}: ranges of training that cannot be read: {error}") from None
+    if wrong := [key for key, (low, high) in ranges.items() if key not in FEATURES or not low <= high]:
+        raise InvalidWeights(f"{name}: '{wrong[0]}' has no range from low to high (known: {', '.join(FEATURES)})")
+    if (rule := about.get("rule", "priced")) not in RULES:
+        raise InvalidWeights(f"{name}: unknown rule '{rule}' (known: {', '.join(RULES)})")
 
 
 def _sha256(arrays: Mapping[str, Floats]) -> str:

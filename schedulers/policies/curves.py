@@ -26,7 +26,8 @@ class SpeedUpCurves(Curves):
     narrow. Where containers end with their tasks, width costs nothing: the job with the least estimated work left is
     first, without a limit.
 
-    Jobs without an estimate count as 500 s of work and come last. The policy needs a predictor.
+    Jobs without an estimate come last, each on up to 8 executors; as long as there are any, no executor leaves its job
+    between two stages, since the order changes with each estimate. The policy needs a predictor.
     """
 
     class Params(CurvesSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):

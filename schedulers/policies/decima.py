@@ -11,7 +11,7 @@ from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.policy import ClusterView, policies
 from schedulers.learned import model_store
-from schedulers.learned.dispatch import Dispatch
+from schedulers.learned.fallback import WithFallback
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.last_choices import LastChoices
 from schedulers.learned.network import Network, Scores, best_of, log_probabilities
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @policies.register("decima", source="Decima (SIGCOMM'19), sections 5.1 and 5.2; trained here")
-class Decima(Dispatch):
+class Decima(WithFallback):
     """A trained graph neural network chooses the next stage, and how many executors its job may have at most.
 
     The network answers the question of `dispatch`: to which stage do the free executors go, until its job has how
@@ -50,6 +50,11 @@ class Decima(Dispatch):
     draws by the seed. Executor classes (see `dispatch`) are scored as limits are, by networks with class scores: the
     weights for containers and the networks `classes` and `guided_classes` of training. Other weights take the smallest
     class with room.
+
+    **The fallback.** Where an observation lies outside of the ranges that training met (of executors, live jobs,
+    stages, tasks, run times, work and estimates; they are stored with the weights), the teacher decides: `priced`, for
+    the makespan `proportional`, and `fair` where no job has an estimate. `explain` names rule and reason: "stage s1 by
+    the rule priced, as there are 60 live jobs, in training 1 to 20; limit 5".
 
     `explain` says: "stage s1 scored 20.2 against 4.6 for stage s1 of job tpch-04; limit 50". Scores are comparable
     inside the same decision only. The values computed for a job are kept until the job changes, so decisions are fast
@@ -90,13 +95,18 @@ class Decima(Dispatch):
     def _use(self, weights: str) -> None:
         self._network = Network(model_store.weights_of(weights, "decima"))
         self._last_choices = LastChoices(self._network.weights)
+        self.ranges, self.rule = self._network.weights.ranges, self._network.weights.rule
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
-        """See Dispatch."""
+        """See WithFallback."""
         if self._is_open:
             self._is_open = False
             if not graph.outlive:
                 self._use("containers")
+        return super().choose(graph, view)
+
+    def decide(self, graph: Graph, view: ClusterView) -> Action:
+        """See WithFallback."""
         scores = self._network.scores(graph)
         best = self._pick(scores.stages, "stage")
         job, row = int(scores.jobs[best]), int(scores.rows[best])
@@ -106,7 +116,7 @@ class Decima(Dispatch):
         classes, values = self._network.classes(graph, job, row)
         return Action(job, row, limit, classes[self._pick(values, "class")] if classes else None)
 
-    def about(self, job: JobState) -> dict[str, Any]:
+    def about_decision(self, job: JobState) -> dict[str, Any]:
         """The network's sayings at the job's last turn."""
         return self._last_choices.about(job.id)
 

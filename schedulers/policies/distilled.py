@@ -8,7 +8,7 @@ import msgspec
 
 from schedulers.core.policy import ClusterView, policies
 from schedulers.learned import model_store
-from schedulers.learned.dispatch import Dispatch
+from schedulers.learned.fallback import WithFallback
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.tree import TreeDecider, reasons
 
@@ -28,7 +28,7 @@ class _Choice(NamedTuple):
     "distilled",
     source="Decima (SIGCOMM'19), section 5.2, its action; Hu et al. (arXiv 2405.19131), trees; distilled here",
 )
-class Distilled(Dispatch):
+class Distilled(WithFallback):
     """Decision trees, distilled from `decima`, choose the next stage, and how many executors its job may have.
 
     The first tree scores jobs, the second tree the stages of the chosen job, the third tree gives the limit on the
@@ -38,6 +38,9 @@ class Distilled(Dispatch):
 
     While trees decided, the network was asked about the same states, and the next trees were fitted to its answers (Hu
     et al., arXiv 2405.19131; DAgger). docs/results-learned.md says how near the trees come to the network.
+
+    As under `decima`, a rule decides where an observation lies outside of the ranges of training, which the file has
+    under `ranges`; a file without them asks its trees always.
 
     `explain` names the answers that led to the choice: "own; open and path > 0.63: stage s2; size <= 300: limit 5". To
     patch the trees, copy the file, change a number or cut a branch, and put the copy among the plug-ins: `{kind:
@@ -59,11 +62,12 @@ class Distilled(Dispatch):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._decider = TreeDecider(model_store.trees_of(params.tree))
+        trees = model_store.trees_of(params.tree)
+        self._decider, self.ranges = TreeDecider(trees), trees.ranges
         self._choices: dict[str, _Choice] = {}
 
-    def choose(self, graph: Graph, view: ClusterView) -> Action:
-        """See Dispatch."""
+    def decide(self, graph: Graph, view: ClusterView) -> Action:
+        """See WithFallback."""
         action, facts = self._decider.choose(graph)
         job = graph.jobs[action.job]
         if len(self._choices) > 2 * len(view.jobs) + 16:
@@ -72,7 +76,7 @@ class Distilled(Dispatch):
         self._choices[job.name] = _Choice(stage, action.limit, facts)
         return action
 
-    def about(self, job: JobState) -> dict[str, Any]:
+    def about_decision(self, job: JobState) -> dict[str, Any]:
         """The deciding rule at the job's last turn."""
         choice = self._choices.get(job.id)
         if choice is None:

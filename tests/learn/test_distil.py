@@ -63,7 +63,8 @@ def test_trees_of_some_episodes_come_near_the_network(small: config.Config, tmp_
     said: list[str] = []
     assert Distillation(small, tmp_path / "out", said.append).run() < 1.1
     assert [line[:10] for line in said] == ["round 1/2:", "round 2/2:"]
-    read((tmp_path / "out" / "best.yaml").read_bytes(), "best.yaml")
+    ranges = read((tmp_path / "out" / "best.yaml").read_bytes(), "best.yaml").ranges
+    assert (ranges["unknown"], ranges["jobs"]) == ((0, 0), (1, 4))
 
 
 def test_trees_that_are_there_are_not_overwritten(small: config.Config, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def same(left: State, right: State) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["ppo", "reinforce", "evolution"])
-def test_a_run_that_was_stopped_goes_on_bit_by_bit(
+def test_a_run_that_was_stopped_goes_on_bit_by_bit_and_its_weights_say_what_they_met(
     config: Path, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config.write_text(config.read_text().replace("ppo", method))
@@ -58,6 +58,12 @@ def test_a_run_that_was_stopped_goes_on_bit_by_bit(
         begun.run()
     assert checkpoints.load(tmp_path / "parts").iteration == 3
     assert same(training(config, tmp_path / "parts", resume=True).run(), whole)
+    from schedulers.learned.ranges import FEATURES
+    from schedulers.learned.weights import unpack
+
+    weights = unpack(whole.weights, "kept")
+    assert (weights.ranges.keys(), weights.rule) == (FEATURES.keys(), "priced")
+    assert weights.ranges["jobs"][1] == weights.most["jobs"]
 
 
 @pytest.mark.slow

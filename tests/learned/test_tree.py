@@ -33,8 +33,9 @@ def row(**known: float) -> np.ndarray:
 
 
 def test_what_is_written_is_read_back() -> None:
-    trees = read(TEXT, "mine.yaml")
+    trees = read(TEXT + "ranges: {jobs: [1, 20], size: [0.5, 1e4]}\n", "mine.yaml")
     assert read(write(trees), "again") == trees
+    assert trees.ranges == {"jobs": (1, 20), "size": (0.5, 1e4)}
     assert trees.limit == TreeSplit(NAMES.index("size"), 300.0, 5.0, math.inf)
 
 
@@ -110,6 +111,10 @@ WRONG = {
     TEXT.replace("  then: 0\n", "  then: .nan\n"): "t.yaml:4: '.nan': expected a score or a branch",
     TEXT.replace("then: 5", "then: 2.5"): "t.yaml:6: 2.5: a limit is a whole number of executors from 1 on, or all",
     TEXT.replace("then: 5", "then: [5]"): "t.yaml:6: expected a branch, with if, then, else",
+    TEXT + "ranges: {job: [1, 2]}\n": "t.yaml:7: 'job': no key of ranges (keys: unknown, executors, jobs, ",
+    TEXT + "ranges: {jobs: [2, 1]}\n": "t.yaml:7: expected a range, [LOWEST, HIGHEST]",
+    TEXT + "ranges: {jobs: [[], 1, 2, few]}\n": "t.yaml:7: 'few': expected a number",
+    TEXT + "ranges: {jobs: 3}\n": "t.yaml:7: expected a range, [LOWEST, HIGHEST]",
     "job: 1\nstage: 1\n": "t.yaml:1: a file of trees without 'limit'",
     "job: {": "t.yaml:1: no YAML",
     "": "t.yaml:1: empty",

@@ -83,6 +83,10 @@ def test_the_networks_are_as_large_as_their_docs_say(name: str, parameters: int)
         (about(architecture='{"kind":"x"}'), "an architecture that is not known here: "),
         (about(architecture='{"embedding":0,"hidden":[1],"heads":[1]}'), "an architecture with layers of (0, 1, 1)"),
         (about(architecture='{"embedding":9,"hidden":[16,8],"heads":[32,16,8],"summaries":false}'), "is float32 "),
+        (about(ranges="{"), "ranges of training that cannot be read: "),
+        (about(ranges='{"jobs":[2,1]}'), "'jobs' has no range from low to high (known: unknown, executors, jobs, "),
+        (about(ranges='{"tide":[1,2]}'), "'tide' has no range from low to high (known: "),
+        (about(rule="best"), "unknown rule 'best' (known: capped_sjf, fair, priced, proportional, random)"),
         (with_arrays(lambda arrays: arrays.pop("stage.0.bias")), "beginning with 'stage.0.bias'"),
         (with_arrays(lambda arrays: arrays.update({"stage.0.bias": np.zeros(32)})), "'stage.0.bias' is float64 (32,)"),
         (

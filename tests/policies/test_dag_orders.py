@@ -262,6 +262,13 @@ def test_jobs_without_an_estimate_come_last_under_curves() -> None:
     assert jobs_of(made.handle(Tick(1))) == ["known", "unknown"]
 
 
+def test_a_job_without_an_estimate_has_eight_executors_under_curves_before_the_next_one_has_any() -> None:
+    made = scheduler({"kind": "curves"}, offers="event", predictor=ORACLE, executors=True)
+    for name in ("first", "second"):
+        submit(made, job(name, stage(100)))
+    assert jobs_of(made.handle(NodeAdded(1, node("n", 12)))) == ["first"] * 8 + ["second"] * 4
+
+
 # -- executors are held for what comes next -------------------------------------------------------
 
 
@@ -311,6 +318,12 @@ def test_an_executor_leaves_when_its_job_has_nothing_more_to_start(policy: dict[
 def test_sjf_cp_takes_executors_from_a_larger_job_between_its_stages() -> None:
     made = two_executors({"kind": "sjf_cp"}, CHAIN, job("c", stage(3)), (10**6, 10**6))
     assert task_ended(made, 5, 1)[0] == Move(1, "c", 0, 0)
+
+
+def test_curves_takes_no_executor_between_stages_while_a_job_has_no_estimate() -> None:
+    made = two_executors({"kind": "curves"}, CHAIN, job("c", stage(1)), (10**6, 10**6))
+    submit(made, job("unknown", stage(1)), at=2)
+    assert task_ended(made, 5, 1) == []
 
 
 def test_curves_takes_no_more_executors_from_a_larger_job_between_its_stages_than_shorter_jobs_lack() -> None:

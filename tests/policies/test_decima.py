@@ -29,14 +29,14 @@ TWO = (stage(2, name="wide"), stage(1, name="narrow"), stage(1, parents=(0, 1), 
 
 
 def scenario(*policies: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
-    """Three TPC-H jobs at once on ten executors."""
+    """Three TPC-H jobs at once on fifty executors, as in training."""
     return {
         "apiVersion": "rm-emulator.io/v1alpha1",
         "kind": "Scenario",
         "metadata": {"name": "small"},
         "spec": {
             "cluster": {
-                "nodes": [{"count": 10, "capacity": {"cpu": 1, "memory": "2Gi"}}],
+                "nodes": [{"count": 50, "capacity": {"cpu": 1, "memory": "2Gi"}}],
                 "profile": "events",
                 "executors": {},
             },
@@ -48,8 +48,11 @@ def scenario(*policies: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def asked(**settings: Any) -> Scheduler:
-    """Two jobs on one slot, which one of the stages of the first has."""
+    """Two jobs on one slot, which one of the stages of the first has; the network is asked, without ranges."""
     made = scheduler({"kind": "decima", **settings}, node(cores=1), predictor=ORACLE)
+    assert isinstance(made.policy, Decima)
+    made.policy._use("containers")
+    made.policy.ranges, made.policy._is_open = {}, False
     for name in "ab":
         made.handle(JobSubmitted(0, job(name, *TWO)))
     return made
@@ -64,6 +67,8 @@ class Jobs:
 
 
 def chosen(policy: Decima, graph: Graph) -> Action:
+    """The network's choice: graphs are drawn without regard to the ranges of training."""
+    policy.ranges = {}
     return policy.choose(graph, Jobs(graph))  # type: ignore[arg-type]
 
 
@@ -163,6 +168,7 @@ def test_the_story_of_a_job_tells_its_choices(tmp_path: Path) -> None:
     told = [moment.text for moment in story.moments if moment.kind == "choice"]
     assert told
     assert all(text.startswith("stage ") and "; limit " in text for text in told)
+    assert any(" scored " in text for text in told)
 
 
 def test_other_weights_are_a_plugin(tmp_path: Path) -> None:

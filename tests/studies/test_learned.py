@@ -21,7 +21,7 @@ def figures(**jcts: tuple[float, ...]) -> dict[str, dict[int, dict[str, Any]]]:
     }
 
 
-@pytest.mark.parametrize("setting", learned.SETTINGS, ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", [*learned.SETTINGS, *learned.ROBUST], ids=lambda setting: setting.name)
 def test_the_scenarios_of_a_setting_are_valid(setting: learned.Setting) -> None:
     compared = learned.compared(setting)
     assert list(compared) == list(dict.fromkeys([*setting.rules, *learned.known(setting)]))
@@ -29,7 +29,7 @@ def test_the_scenarios_of_a_setting_are_valid(setting: learned.Setting) -> None:
         spec = load(learned.scenario(setting, label, policy, 2, Path("data"))).scenario.spec
         assert [policy.label for policy in spec.policies] == [label]
         assert spec.seeds == [1000, 1001]
-        assert (spec.policies[0].predictor is not None) == setting.is_told
+        assert (spec.policies[0].predictor is not None) == bool(setting.predictor)
 
 
 def small(**workload: object) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_what_needs_estimates_is_left_out_where_nobody_is_told_any(monkeypatch: 
     [batch] = [setting for setting in learned.SETTINGS if setting.name == "batch"]
     monkeypatch.setattr(learned, "LEARNED", ("decima", "sjf"))
     assert learned.known(batch) == ["decima", "sjf"]
-    assert learned.known(batch._replace(is_told=False)) == ["decima"]
+    assert learned.known(batch._replace(predictor={})) == ["decima"]
 
 
 @pytest.mark.parametrize("names", [["batch", "stream"], [setting.name for setting in learned.SETTINGS]])
