@@ -62,8 +62,9 @@ CHOICE: Final = _record("below above", "share")
 #: tasks of the stage at most.
 STAGE_RULE: Final = _record("served cap", "task_s")
 #: A rule for a job: executors held without a task, or sent ahead, at most; its key in the order, least first; number of
-#: executors (FIXED) or weight (SHARES); factor on the price of width.
-JOB_RULE: Final = _record("hold", "key limit price")
+#: executors (FIXED) or weight (SHARES); factor on the price of width; up to how many times the number of `_most` idle
+#: executors are held; tasks of a stage left to each executor of the stage.
+JOB_RULE: Final = _record("hold", "key limit price over warm")
 #: A stage in a run: numbers of tasks, and of parents with tasks left.
 STAGE_NOW: Final = _record("unstarted finished running parents_left")
 #: A job in a run: numbers of tasks (waiting: unstarted ones of open stages; left: not finished); executors, those on
@@ -340,12 +341,31 @@ def _soon(rule: Rule, state: FastState, desk: Desk, job: int) -> int:
 
 
 @compiled
+def _kept(jobs: Jobs, rule: Rule, state: FastState, desk: Desk, job: int, idle: int) -> int:
+    """How many of a job's idle executors stay for the job's next stages."""
+    soon = min(idle, _soon(rule, state, desk, job))
+    over = rule.jobs[job].over
+    if not soon or over == np.inf:
+        return soon
+    most = int(np.ceil(over * _most(jobs, rule, state, desk, job)))
+    return max(0, min(soon, most - state.jobs[job].executors + idle))
+
+
+@compiled
 def _open(rule: Rule, state: FastState, stage: int) -> int:
     """How many tasks of a stage could start now; 0 before the ends of its parents."""
     of_stage = state.stages[stage]
     if of_stage.parents_left:
         return 0
     return int(max(0, min(of_stage.unstarted, rule.stages[stage].cap - of_stage.running)))
+
+
+@compiled
+def _cold(rule: Rule, state: FastState, job: int, stage: int) -> int:
+    """How many tasks of a stage more executors may be got for: those that the stage's own would not begin soon."""
+    of_stage = state.stages[stage]
+    begun_soon = int(rule.jobs[job].warm * of_stage.running)
+    return max(0, min(_open(rule, state, stage), of_stage.unstarted - begun_soon))
 
 
 @compiled
@@ -406,7 +426,10 @@ def _stay(world: World, rule: Rule, state: FastState, desk: Desk) -> None:
                         there[at] = -1
                         left -= 1
                     at += 1
-        hold = _soon(rule, state, desk, job)
+        idle = 0
+        for later in range(at, count):
+            idle += there[later] >= 0 and places[there[later]].job == job
+        hold = _kept(world.jobs, rule, state, desk, job, idle)
         for later in range(at, count):
             if there[later] >= 0 and places[there[later]].job == job:
                 if hold:
@@ -464,7 +487,7 @@ def _give(world: World, rule: Rule, state: FastState, desk: Desk, job: int, most
     if of_job.waiting:
         for index in range(first, end):
             stage = rule.stages[index].served
-            wanted = min(want, _open(rule, state, stage))
+            wanted = min(want, _cold(rule, state, job, stage))
             if wanted > 0:
                 want -= _get(world, state, desk, job, stage, wanted, False)
     for stage in range(first, end):

@@ -78,6 +78,7 @@ def _plain(
         ]
     by_job, by_stage = np.zeros(len(jobs), JOB_RULE), np.zeros(len(served), STAGE_RULE)
     by_job["hold"], by_job["key"], by_job["limit"], by_job["price"] = MANY, keys, limits, 1.0
+    by_job["over"] = math.inf
     by_stage["served"], by_stage["cap"] = served, MANY
     by_stage["task_s"] = [ms / 1000 for means in told for ms in means]
     none = np.empty(0, np.int64), np.empty((len(jobs), 0))
