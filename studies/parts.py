@@ -53,14 +53,14 @@ BUDGET: Final = ("as measured", "moves free", "fresh starts as first ones", "bot
 HEAD: Final = ("rule", "mean JCT, s", "difference, s", "better in")
 
 
-def settings(name: str, data: Path, seeds: int) -> list[FastSetting]:
-    """Seeds from 1000 of a setting of `studies.learned`."""
+def settings(name: str, data: Path, seeds: int, first: int = 1000) -> list[FastSetting]:
+    """So many seeds, from the first one on, of a setting of `studies.learned`."""
     of = next(setting for setting in SETTINGS if setting.name == name)
     drawn = {**of.workload, "profiles": str((data / PROFILES).resolve())}
     policy = {"kind": "curves", "predictor": {"kind": "oracle"}}
     made = document(name, [1000], {"curves": policy}, cluster=of.cluster, workload=drawn)
     scenario = Scenario.model_validate(made)
-    return [setting_of(scenario, 1000 + number) for number in range(seeds)]
+    return [setting_of(scenario, first + number) for number in range(seeds)]
 
 
 def rule(part: Part, setting: FastSetting) -> Rule:

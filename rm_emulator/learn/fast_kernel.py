@@ -45,6 +45,12 @@ PLACES_AT_MOST: Final = 1 << _NUMBER
 NUMBERS_AT_MOST: Final = 1 << (_RANK - _NUMBER)
 
 
+#: A student's inputs that a division writes, and a student's outputs.
+SEEN, OUTPUTS = 4, 4
+#: Most and, negated, least output.
+_LARGE: Final = 9.0
+
+
 def _record(ints: str, floats: str = "") -> np.dtype[np.void]:
     return np.dtype([(name, np.int64) for name in ints.split()] + [(name, np.float64) for name in floats.split()])
 
@@ -59,12 +65,12 @@ LIST: Final = _record("start count")
 #: For 0 to 100 executors: the level below, the level above, and how probable the former is.
 CHOICE: Final = _record("below above", "share")
 #: A rule for a stage: estimated s per task; the stage that is served at this place of the job's order; executors with
-#: tasks of the stage at most.
-STAGE_RULE: Final = _record("served cap", "task_s")
+#: tasks of the stage at most; factor on the job's `warm`.
+STAGE_RULE: Final = _record("served cap", "task_s warm")
 #: A rule for a job: executors held without a task, or sent ahead, at most; its key in the order, least first; number of
 #: executors (FIXED) or weight (SHARES); factor on the price of width; up to how many times the number of `_most` idle
-#: executors are held; tasks of a stage left to each executor of the stage.
-JOB_RULE: Final = _record("hold", "key limit price over warm")
+#: executors are held; tasks of a stage left to each executor of the stage; factor on the key.
+JOB_RULE: Final = _record("hold", "key limit price over warm tilt")
 #: A stage in a run: numbers of tasks, and of parents with tasks left.
 STAGE_NOW: Final = _record("unstarted finished running parents_left")
 #: A job in a run: numbers of tasks (waiting: unstarted ones of open stages; left: not finished); executors, those on
@@ -116,6 +122,11 @@ class Rule(NamedTuple):
     growth: float
     spills: bool
     """Whether room that is left over goes to jobs at their limit."""
+    facts: Floats
+    """A student's inputs by job: 1, SEEN columns written by each division, facts known from the beginning; then room
+    for the values of the hidden units."""
+    weights: Floats
+    """A student's, see `ask`; none: the parameters above stand."""
     yields: bool
     """Whether idle executors leave their job for jobs before it that are below their limit."""
 
@@ -282,6 +293,54 @@ def _send(world: World, state: FastState, place: int, job: int, stage: int, ahea
 
 
 @compiled
+def see(jobs: Jobs, rule: Rule, state: FastState) -> None:
+    """Write what a student sees of each job with tasks to start."""
+    facts, clock, executors, many = rule.facts, state.clock, state.event.size, 0
+    for job in range(clock[ARRIVED]):
+        many += state.jobs[job].unstarted > 0
+    for job in range(clock[ARRIVED]):
+        of_job = state.jobs[job]
+        facts[job, 1] = of_job.unstarted / jobs.jobs[job].tasks
+        facts[job, 2] = of_job.executors / executors
+        facts[job, 3] = min(1.0, (of_job.running + of_job.waiting) / executors)
+        facts[job, 4] = np.log(max(1, many))
+
+
+@compiled
+def _sum(rule: Rule, job: int, first: int, count: int) -> float:
+    """The sum of the first columns of a job's facts by the weights from one on, within bounds."""
+    total = 0.0
+    for at in range(count):
+        total += rule.weights[first + at] * rule.facts[job, at]
+    return min(_LARGE, max(-_LARGE, total))
+
+
+@compiled
+def ask(jobs: Jobs, rule: Rule, state: FastState) -> None:
+    """Let a student set the parameters of each job with tasks to start.
+
+    A layer of tanh units over the inputs, if any, then a linear layer over inputs and units: the logarithms of `price`,
+    `tilt`, `over` and `warm`.
+    """
+    columns, size = rule.facts.shape[1], rule.weights.size
+    if not size:
+        return
+    inputs = columns
+    while (columns - inputs) * inputs + OUTPUTS * columns < size:
+        inputs -= 1
+    see(jobs, rule, state)
+    last = size - OUTPUTS * columns
+    for job in range(state.clock[ARRIVED]):
+        of_rule = rule.jobs[job]
+        for unit in range(columns - inputs):
+            rule.facts[job, inputs + unit] = np.tanh(_sum(rule, job, unit * inputs, inputs))
+        of_rule.price = np.exp(_sum(rule, job, last, columns))
+        of_rule.tilt = np.exp(_sum(rule, job, last + columns, columns))
+        of_rule.over = np.exp(_sum(rule, job, last + 2 * columns, columns))
+        of_rule.warm = np.exp(_sum(rule, job, last + 3 * columns, columns))
+
+
+@compiled
 def _rank(jobs: Jobs, rule: Rule, state: FastState, desk: Desk) -> None:
     """Put the jobs with tasks to start in order, and count who moves to whom."""
     count = 0
@@ -294,7 +353,7 @@ def _rank(jobs: Jobs, rule: Rule, state: FastState, desk: Desk) -> None:
             left = 0.0
             for stage in range(jobs.jobs[job].first, jobs.jobs[job].end):
                 left += rule.stages[stage].task_s * (state.stages[stage].unstarted + state.stages[stage].running / 2)
-            key *= left
+            key *= left * rule.jobs[job].tilt
         at = count
         while at and desk.keys[at - 1] > key:
             desk.keys[at], desk.order[at] = desk.keys[at - 1], desk.order[at - 1]
@@ -348,7 +407,7 @@ def _kept(jobs: Jobs, rule: Rule, state: FastState, desk: Desk, job: int, idle: 
     if not soon or over == np.inf:
         return soon
     most = int(np.ceil(over * _most(jobs, rule, state, desk, job)))
-    return max(0, min(soon, most - state.jobs[job].executors + idle))
+    return int(max(0, min(soon, most - state.jobs[job].executors + idle)))
 
 
 @compiled
@@ -364,8 +423,8 @@ def _open(rule: Rule, state: FastState, stage: int) -> int:
 def _cold(rule: Rule, state: FastState, job: int, stage: int) -> int:
     """How many tasks of a stage more executors may be got for: those that the stage's own would not begin soon."""
     of_stage = state.stages[stage]
-    begun_soon = int(rule.jobs[job].warm * of_stage.running)
-    return max(0, min(_open(rule, state, stage), of_stage.unstarted - begun_soon))
+    begun_soon = int(rule.jobs[job].warm * rule.stages[stage].warm * of_stage.running)
+    return int(max(0, min(_open(rule, state, stage), of_stage.unstarted - begun_soon)))
 
 
 @compiled
@@ -503,6 +562,7 @@ def _divide(world: World, rule: Rule, state: FastState, desk: Desk) -> None:
     """Divide free executors and places among the jobs."""
     counts, clock = desk.counts, state.clock
     counts[_RUNS] = 0
+    ask(world.jobs, rule, state)
     _rank(world.jobs, rule, state, desk)
     _stay(world, rule, state, desk)
     counts[_SPARE] = counts[_FREES] + (clock[PLACES] if clock[WAITING] else 0)

@@ -14,7 +14,7 @@ from schedulers.core.model import Job
 from schedulers.kit.paths import to_output
 from schedulers.kit.speedups import shape_of, spans
 from schedulers.policies.capped_sjf import UNIT_MS, CappedShortestJob
-from schedulers.policies.curves import FALL, GROWTH, PRICE, SpeedUpCurves
+from schedulers.policies.curves import CONSTANTS, SpeedUpCurves
 from schedulers.policies.weighted_fair import WeightedFair
 
 #: What the jobs of an episode are estimated at: by job and stage, ms per task.
@@ -62,7 +62,12 @@ def curves(jobs: Sequence[Job], told: Told, executors: int, params: SpeedUpCurve
     keys = [row[0][1] / shape.work for row, shape in zip(rows, shapes, strict=True)]
     rule = _plain(jobs, told, keys, [MANY] * len(jobs))
     widths, times = np.array([[n for n, _ in row] for row in rows]), np.array([[t for _, t in row] for row in rows])
-    return rule._replace(by_work_left=True, limits=PAYS, widths=widths[0], spans=times, yields=True)
+    found = CONSTANTS[params.learned]
+    rule.jobs["over"], rule.jobs["warm"] = found.kept, found.warm
+    return rule._replace(
+        by_work_left=True, limits=PAYS, widths=widths[0], spans=times, yields=True,
+        price=found.price, fall=found.fall, growth=found.growth,
+    )  # fmt: skip
 
 
 def _plain(
@@ -78,11 +83,11 @@ def _plain(
         ]
     by_job, by_stage = np.zeros(len(jobs), JOB_RULE), np.zeros(len(served), STAGE_RULE)
     by_job["hold"], by_job["key"], by_job["limit"], by_job["price"] = MANY, keys, limits, 1.0
-    by_job["over"] = math.inf
+    by_job["over"], by_job["tilt"], by_stage["warm"] = math.inf, 1.0, 1.0
     by_stage["served"], by_stage["cap"] = served, MANY
     by_stage["task_s"] = [ms / 1000 for means in told for ms in means]
     none = np.empty(0, np.int64), np.empty((len(jobs), 0))
-    return Rule(by_job, by_stage, *none, False, FIXED, PRICE, FALL, GROWTH, True, False)
+    return Rule(by_job, by_stage, *none, False, FIXED, 0.0, 0.0, 0.0, True, np.empty((0, 0)), np.empty(0), False)
 
 
 def _sizes(jobs: Sequence[Job], told: Told) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -16,11 +16,28 @@ from schedulers.kit.partition import Partitioned, executors_of, to_start
 from schedulers.kit.paths import critical_first
 from schedulers.kit.speedups import shape_of, spans
 
-#: Price of all executors for one job behind, how the price falls with the part of the tasks that has not started, and
-#: how it grows with the jobs behind: found on training seeds of Decima's batch setting.
-PRICE: Final = 4.0
-FALL: Final = 1.2
-GROWTH: Final = 0.81
+
+class Constants(NamedTuple):
+    """Numbers found by playing training seeds."""
+
+    price: float
+    """Price of all executors for one job behind."""
+    fall: float
+    """How the price falls with the part of the tasks that has not started."""
+    growth: float
+    """How the price grows with the jobs behind."""
+    kept: float
+    """Idle executors stay with their job up to so many times the number of the job."""
+    warm: float
+    """See Partitioned.warm."""
+
+
+#: By the setting `learned`. False: found in Decima's batch setting; True: by evolution in the batch and in the stream
+#: (`studies.student`).
+CONSTANTS: Final[Mapping[bool, Constants]] = {
+    False: Constants(4.0, 1.2, 0.81, math.inf, 0.0),
+    True: Constants(4.0, 1.2, 0.81, 1.0, 8.0),
+}
 #: Work of a job without an estimate, s.
 _UNKNOWN_S: Final = 500.0
 
@@ -74,6 +91,13 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
                 "are cheap, as with `inverted_levels` of a cluster's executors; false: 10, 20, 40 and 50"
             ),
         ] = True
+        learned: Annotated[
+            bool,
+            msgspec.Meta(
+                description="whether a job above its number lets idle executors go, a stage's last tasks are left to "
+                "the executors at work on the stage, and the price of width is the one learned with both"
+            ),
+        ] = False
         tie: TieSetting = "submit"
 
     params: Params
@@ -81,6 +105,8 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._curves: dict[str, Curve] = {}
+        self._constants = CONSTANTS[params.learned]
+        self.warm = self._constants.warm
 
     def key(self, job: JobState, view: ClusterView) -> Key:
         """See Ordered.key: T(1) by the part of the work left, of which tasks under way have half."""
@@ -102,11 +128,17 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
         """See Partitioned.most: no limit where containers end with their tasks, since width costs nothing there."""
         if not view.has_executors:
             return math.inf
-        unstarted = to_start(job) / job.spec.tasks
-        price = PRICE * math.exp(-FALL * (unstarted - 0.5)) * self._order.behind(job.id) ** GROWTH
+        unstarted, constants = to_start(job) / job.spec.tasks, self._constants
+        price = constants.price * math.exp(-constants.fall * (unstarted - 0.5))
+        price *= self._order.behind(job.id) ** constants.growth
         executors = executors_of(view, {stage.demand for stage in job.stages})
         spans = self._curve(job, view).spans
         return min(spans, key=lambda each: each[1] * (1 + price * each[0] / executors))[0]
+
+    def keeps(self, job: JobState, view: ClusterView) -> float:
+        """See Partitioned.keeps."""
+        kept = self._constants.kept
+        return kept if kept == math.inf else math.ceil(kept * self.most(job, view))
 
     def _curve(self, job: JobState, view: ClusterView) -> Curve:
         curve = self._curves.get(job.id)
