@@ -546,7 +546,7 @@ def _give(world: World, rule: Rule, state: FastState, desk: Desk, job: int, most
     if of_job.waiting:
         for index in range(first, end):
             stage = rule.stages[index].served
-            wanted = min(want, _cold(rule, state, job, stage))
+            wanted = min(want, _open(rule, state, stage) if most == MANY else _cold(rule, state, job, stage))
             if wanted > 0:
                 want -= _get(world, state, desk, job, stage, wanted, False)
     for stage in range(first, end):

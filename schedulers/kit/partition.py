@@ -199,8 +199,8 @@ class _Division:
         """Let the job have more containers, for tasks able to start now and then for tasks to come soon."""
         want = most - (job.executors - sum(c.job == job.id for c in self.free))
         for stage in self.policy.stages(job, self.view):
-            cold = stage.waiting - int(self.policy.warm * stage.running)
-            want -= yield from self._get(job, stage, min(want, cold))
+            warm = 0 if most == math.inf else int(self.policy.warm * stage.running)
+            want -= yield from self._get(job, stage, min(want, stage.waiting - warm))
         for stage in job.stages:
             if min(want, self.spare) <= 0:
                 return
