@@ -51,6 +51,8 @@ class Curve(NamedTuple):
     """Estimated run time of a task by stage, s."""
     work: float
     """Of all tasks, s."""
+    executors: int
+    """Of the cluster."""
     spans: tuple[tuple[int, float], ...]
     """T(n) by number of executors n, s."""
 
@@ -132,8 +134,10 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
         price = constants.price * math.exp(-constants.fall * (unstarted - 0.5))
         price *= self._order.behind(job.id) ** constants.growth
         executors = executors_of(view, {stage.demand for stage in job.stages})
-        spans = self._curve(job, view).spans
-        return min(spans, key=lambda each: each[1] * (1 + price * each[0] / executors))[0]
+        curve = self._curve(job, view)
+        if curve.executors != executors:
+            curve = self._curves[job.id] = _curve_of(job, view, inverted=self.params.inverted_levels)
+        return min(curve.spans, key=lambda each: each[1] * (1 + price * each[0] / executors))[0]
 
     def keeps(self, job: JobState, view: ClusterView) -> float:
         """See Partitioned.keeps."""
@@ -159,4 +163,4 @@ def _curve_of(job: JobState, view: ClusterView, *, inverted: bool) -> Curve:
     if shape.work <= 0:
         seconds, shape = (_UNKNOWN_S / shape.tasks,) * len(seconds), shape._replace(work=_UNKNOWN_S)
     executors = executors_of(view, {stage.demand for stage in job.stages})
-    return Curve(job.size_ms, seconds, shape.work, tuple(spans(shape, executors, inverted=inverted)))
+    return Curve(job.size_ms, seconds, shape.work, executors, tuple(spans(shape, executors, inverted=inverted)))

@@ -237,6 +237,13 @@ def test_the_more_jobs_are_behind_a_job_the_narrower_it_is_under_curves() -> Non
     assert width(1) > width(5) > width(19)
 
 
+def test_under_curves_jobs_grow_with_the_cluster() -> None:
+    made = scheduler({"kind": "curves"}, node("n", 1), offers="event", predictor=ORACLE, executors=True)
+    submit(made, job("a", stage(40)), 20_000)
+    submit(made, job("b", stage(40)), 30_000)
+    assert jobs_of(made.handle(NodeAdded(2, node("m", 9))))[0] == "a"
+
+
 def test_where_containers_end_with_their_tasks_curves_has_no_widths() -> None:
     made = scheduler({"kind": "curves"}, node("n", 50), offers="cycle", predictor=ORACLE)
     for n in range(20):
