@@ -69,7 +69,7 @@ class Way(NamedTuple):
 
 
 WAYS: Final[Mapping[str, Way]] = {
-    "constants": Way("none", generations=40, plain=True),
+    "constants": Way("none", generations=100, plain=True),
     "linear": Way("told", generations=80),
     "cloned": Way("told", cloned="constants"),
     "linear, times of waves": Way("waves", generations=80),
