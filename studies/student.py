@@ -59,17 +59,22 @@ PRICES: Final = len(BEGIN)
 
 
 class Way(NamedTuple):
-    """A way to a student. facts: a key of FACTS; plain: no weight on any fact is learned; round: of cloning."""
+    """A way to a student.
+
+    facts: a key of `Study.facts`. plain: no weight on any fact is learned. cloned: the way whose rule re-planning begins
+    with; none: evolution. plays: how many times the episodes of PLAYS a candidate plays.
+    """
 
     facts: str = "told"
     units: int = 0
     generations: int = 0
     plain: bool = False
     cloned: str = ""
+    plays: int = 1
 
 
 WAYS: Final[Mapping[str, Way]] = {
-    "constants": Way("none", generations=100, plain=True),
+    "constants": Way("none", generations=30, plain=True, plays=4),
     "linear": Way("told", generations=80),
     "cloned": Way("told", cloned="constants"),
     "linear, times of waves": Way("waves", generations=80),
@@ -269,16 +274,16 @@ def evolve(study: Study, label: str) -> tuple[Doubles, float]:
     """Weights by CMA-ES: all candidates of a generation play the same seeds under the same draws."""
     way, student, weights = WAYS[label], study.student(label), study.begin(label)
     free, path = student.free(plain=way.plain), study.kept(label)
-    deviations = np.full(free.sum(), 0.15)
-    deviations[:PRICES] = 0.3
-    state, spent = Evolution.begin(weights[free], 0.5, deviations), 0.0
+    deviations = np.full(free.sum(), 0.1)
+    deviations[:PRICES] = 0.3, 0.4, 0.1
+    state, spent = Evolution.begin(weights[free], 1.0 if way.plain else 0.5, deviations), 0.0
     if path.exists():
         state, spent = restored(json.loads(path.read_bytes()))
     while state.generation < way.generations:
         began = time.process_time()
         candidates = state.candidates(6 + int(2 * np.log(free.sum())), 1)
         costs = np.zeros(len(candidates))
-        for setting, draws, share in drawn(study, state.generation):
+        for setting, draws, share in drawn(study, state.generation, way.plays):
             teacher = curves_s(setting, draws)
             for number, candidate in enumerate(candidates):
                 weights[free] = candidate
@@ -297,10 +302,11 @@ def restored(kept: Mapping[str, Any]) -> tuple[Evolution, float]:
     return Evolution(sigma=kept["sigma"], generation=kept["generation"], **arrays), kept["cpu_min"]
 
 
-def drawn(study: Study, generation: int) -> list[tuple[FastSetting, Doubles, float]]:
-    """Episodes of a generation: setting, draws and share in the cost."""
+def drawn(study: Study, generation: int, times: int) -> list[tuple[FastSetting, Doubles, float]]:
+    """Episodes of a generation: setting, draws and share in the cost. times: see Way.plays."""
     random, made = keyed.generator(1, "student", generation), []
-    for name, (plays, share) in PLAYS.items():
+    for name, (once, share) in PLAYS.items():
+        plays = times * once
         found = study.settings("training", name)
         chosen = [found[number] for number in random.choice(len(found), plays, replace=False)]
         made += [(setting, random_draws(setting.play.tasks, random), share / plays) for setting in chosen]
