@@ -61,8 +61,8 @@ PRICES: Final = len(BEGIN)
 class Way(NamedTuple):
     """A way to a student.
 
-    facts: a key of `Study.facts`. plain: no weight on any fact is learned. cloned: the way whose rule re-planning begins
-    with; none: evolution. plays: how many times the episodes of PLAYS a candidate plays.
+    facts: a key of `Study.facts`. plain: no weight on any fact is learned. cloned: the way whose rule re-planning
+    begins with; none: evolution. plays: how many times the episodes of PLAYS a candidate plays.
     """
 
     facts: str = "told"
