@@ -36,7 +36,7 @@ class Constants(NamedTuple):
 #: (`studies.student`).
 CONSTANTS: Final[Mapping[bool, Constants]] = {
     False: Constants(4.0, 1.2, 0.81, math.inf, 0.0),
-    True: Constants(7.2, 1.8, 0.55, 1.0, 12.6),
+    True: Constants(6.8, 2.7, 0.7, 1.0, 10.0),
 }
 #: Work of a job without an estimate, s.
 _UNKNOWN_S: Final = 500.0
@@ -78,8 +78,8 @@ class SpeedUpCurves(Partitioned, NeedsEstimates):
     first, without a limit.
 
     With `learned: true` a job holds idle executors up to its number alone, and the others serve other jobs. A job below
-    its number gets no executor for the last 12.6 tasks that wait in a stage per executor with a task of the stage, as
-    long as other jobs lack executors. The price is 7.2 exp(-1.8 (y - 1/2)) b^0.55 n / N.
+    its number gets no executor for the last 10 tasks that wait in a stage per executor with a task of the stage, as
+    long as other jobs lack executors. The price is 6.8 exp(-2.7 (y - 1/2)) b^0.7 n / N.
 
     Jobs without an estimate count as 500 s of work and come last. The policy needs a predictor.
     """
