@@ -43,11 +43,8 @@ MANY: Final = 1 << 40
 _TIME, _RANK, _NUMBER = 33, 32, 12
 PLACES_AT_MOST: Final = 1 << _NUMBER
 NUMBERS_AT_MOST: Final = 1 << (_RANK - _NUMBER)
-
-
-#: A student's inputs that a division writes, and a student's outputs.
+#: A student's inputs that a division writes, and a student's outputs; most and, negated, least logarithm of an output.
 SEEN, OUTPUTS = 4, 4
-#: Most and, negated, least output.
 _LARGE: Final = 9.0
 
 
