@@ -30,8 +30,7 @@ def rule_of(policy: Mapping[str, Any], jobs: Sequence[Job], told: Told, executor
     if kind == "capped_sjf":
         return capped_sjf(jobs, told, msgspec.convert(settings, CappedShortestJob.Params))
     if kind == "curves":
-        params = msgspec.convert(settings, SpeedUpCurves.Params)
-        return curves(jobs, told, executors, inverted=params.inverted_levels)
+        return curves(jobs, told, executors, msgspec.convert(settings, SpeedUpCurves.Params))
     raise ValueError(f"the fast simulator does not know policy {kind!r} (it knows {', '.join(RULES)})")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -16,11 +16,28 @@ from schedulers.kit.partition import Partitioned, executors_of, to_start
 from schedulers.kit.paths import critical_first
 from schedulers.kit.speedups import shape_of, spans
 
-#: Price of all executors for one job behind, how the price falls with the part of the tasks that has not started, and
-#: how it grows with the jobs behind: found on training seeds of Decima's batch setting.
-PRICE: Final = 4.0
-FALL: Final = 1.2
-GROWTH: Final = 0.81
+
+class Constants(NamedTuple):
+    """Numbers found by playing training seeds."""
+
+    price: float
+    """Price of all executors for one job behind."""
+    fall: float
+    """How the price falls with the part of the tasks that has not started."""
+    growth: float
+    """How the price grows with the jobs behind."""
+    kept: float
+    """Idle executors stay with their job up to so many times the number of the job."""
+    warm: float
+    """See Partitioned.warm."""
+
+
+#: By the setting `learned`. False: found in Decima's batch setting; True: by evolution in the batch and in the stream
+#: (`studies.student`).
+CONSTANTS: Final[Mapping[bool, Constants]] = {
+    False: Constants(4.0, 1.2, 0.81, math.inf, 0.0),
+    True: Constants(6.8, 2.7, 0.7, 1.0, 10.0),
+}
 #: Work of a job without an estimate, s, and the number of executors up to which the job is served, as by `capped_sjf`.
 _UNKNOWN_S: Final = 500.0
 _UNKNOWN_WIDTH: Final = 8
@@ -35,6 +52,8 @@ class Curve(NamedTuple):
     """Estimated run time of a task by stage, s."""
     work: float
     """Of all tasks, s."""
+    executors: int
+    """Of the cluster."""
     spans: tuple[tuple[int, float], ...]
     """T(n) by number of executors n, s."""
 
@@ -49,6 +68,13 @@ class CurvesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             "are cheap, as with `inverted_levels` of a cluster's executors; false: 10, 20, 40 and 50"
         ),
     ] = True
+    learned: Annotated[
+        bool,
+        msgspec.Meta(
+            description="whether a job above its number lets idle executors go, a stage's last tasks are left to "
+            "the executors at work on the stage, and the price of width is the one learned with both"
+        ),
+    ] = False
     tie: TieSetting = "submit"
 
 
@@ -67,6 +93,8 @@ class Curves(Partitioned, NeedsEstimates):
     def __init__(self, params: CurvesSettings, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._curves: dict[str, Curve] = {}
+        self._constants = CONSTANTS[params.learned]
+        self.warm = self._constants.warm
 
     def ranked(self, view: ClusterView) -> list[JobState]:
         """See Partitioned.ranked."""
@@ -96,12 +124,19 @@ class Curves(Partitioned, NeedsEstimates):
             return math.inf
         if job.size_ms is None:
             return _UNKNOWN_WIDTH
-        unstarted = to_start(job) / job.spec.tasks
-        price = PRICE * math.exp(-FALL * (unstarted - 0.5)) * self._order.behind(job.id) ** GROWTH
-        price *= self.price(job)
+        unstarted, constants = to_start(job) / job.spec.tasks, self._constants
+        price = constants.price * math.exp(-constants.fall * (unstarted - 0.5))
+        price *= self._order.behind(job.id) ** constants.growth * self.price(job)
         executors = executors_of(view, {stage.demand for stage in job.stages})
-        spans = self.curve(job, view).spans
-        return min(spans, key=lambda each: each[1] * (1 + price * each[0] / executors))[0]
+        curve = self.curve(job, view)
+        if curve.executors != executors:
+            curve = self._curves[job.id] = _curve_of(job, view, inverted=self.params.inverted_levels)
+        return min(curve.spans, key=lambda each: each[1] * (1 + price * each[0] / executors))[0]
+
+    def keeps(self, job: JobState, view: ClusterView) -> float:
+        """See Partitioned.keeps."""
+        kept = self._constants.kept
+        return math.ceil(kept * self.most(job, view)) if self.yields and kept < math.inf else math.inf
 
     def price(self, job: JobState) -> float:
         """Factor on the price of the job's width."""
@@ -127,4 +162,4 @@ def _curve_of(job: JobState, view: ClusterView, *, inverted: bool) -> Curve:
     if shape.work <= 0:
         seconds, shape = (_UNKNOWN_S / shape.tasks,) * len(seconds), shape._replace(work=_UNKNOWN_S)
     executors = executors_of(view, {stage.demand for stage in job.stages})
-    return Curve(job.size_ms, seconds, shape.work, tuple(spans(shape, executors, inverted=inverted)))
+    return Curve(job.size_ms, seconds, shape.work, executors, tuple(spans(shape, executors, inverted=inverted)))

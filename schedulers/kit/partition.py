@@ -29,13 +29,15 @@ class Partitioned(Ordered):
     stays: an idle executor serves its own job first, and is held for the job as long as tasks are to come. limits:
     whether `most` limits any job. yields: idle executors leave their job, in spite of `stays`, for jobs earlier in the
     order that are below their number. spills: room unusable for jobs below their number goes to the others, in the same
-    order.
+    order. warm: so many unstarted tasks of a stage are left to each executor that has a task of the stage; only for
+    tasks beyond are more executors got.
     """
 
     stays = True
     limits = True
     yields = False
     spills = True
+    warm = 0.0
 
     def most(self, job: JobState, view: ClusterView) -> float:
         """How many containers the job may hold before the others are served; no limit unless overridden."""
@@ -47,6 +49,10 @@ class Partitioned(Ordered):
 
     def cap(self, job: JobState, stage: StageState) -> float:
         """Executors with tasks of the stage beyond which none is added; no limit unless overridden."""
+        return math.inf
+
+    def keeps(self, job: JobState, view: ClusterView) -> float:
+        """Up to how many executors the job keeps idle ones for its next stages; no limit unless overridden."""
         return math.inf
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
@@ -160,7 +166,7 @@ class _Division:
                 self.free += idle[: leaving[name]]
                 del idle[: leaving[name]]
                 yield from self._go_on(job, idle)
-                held = min(self._soon(job), len(idle))
+                held = self._kept(job, len(idle))
                 self.held[name] += held
             self.free += idle[held:]
 
@@ -187,6 +193,13 @@ class _Division:
         """How many tasks of an open stage may start now."""
         return int(max(0, min(stage.waiting, self.policy.cap(job, stage) - stage.running)))
 
+    def _kept(self, job: JobState, idle: int) -> int:
+        """How many of the job's idle executors stay for the next stages."""
+        soon = min(self._soon(job), idle)
+        if not soon:
+            return 0
+        return int(max(0, min(soon, self.policy.keeps(job, self.view) - job.executors + idle)))
+
     def _go_on(self, job: JobState, idle: list[ContainerState]) -> _Steps:
         """Start tasks of the job in its own idle executors, and take the executors off the list."""
         for stage in self.policy.stages(job, self.view):
@@ -199,7 +212,8 @@ class _Division:
         """Let the job have more containers, for tasks able to start now and then for tasks to come soon."""
         want = most - (job.executors - sum(c.job == job.id for c in self.free))
         for stage in self.policy.stages(job, self.view):
-            want -= yield from self._get(job, stage, min(want, self._open(job, stage)))
+            warm = 0 if most == math.inf else int(self.policy.warm * stage.running)
+            want -= yield from self._get(job, stage, min(want, self._open(job, stage), stage.waiting - warm))
         for stage in job.stages:
             if min(want, self.spare) <= 0:
                 return

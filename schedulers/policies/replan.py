@@ -196,7 +196,7 @@ class Replan(Curves, Searches, PlaysExecutors):
         there = present.present(
             view, jobs, self._seen, moving_ms=round(1000 * params.moving_s), inverted=params.inverted_levels
         )
-        rule = present.rule_of(there, {job.id: self._rule(job) for job in jobs}, inverted=params.inverted_levels)
+        rule = present.rule_of(there, {job.id: self._rule(job) for job in jobs}, params)
 
         def stop() -> bool:
             return (

@@ -30,6 +30,7 @@ POLICIES = {
     "tuned": {"kind": "weighted_fair", "alpha": -1.1},
     "capped_sjf": {"kind": "capped_sjf"},
     "curves": {"kind": "curves"},
+    "learned": {"kind": "curves", "learned": True},
 }
 BATCH = {"kind": "tpch", "arrivals": "batch", "draws": "released", "sizes": [2, 5, 10, 20, 50, 100], "history": 0}
 STREAM = {"kind": "tpch", "jobs": 8, "draws": "released", "interarrival": "5s", "sizes": [2, 5, 10], "history": 0}

@@ -237,6 +237,13 @@ def test_the_more_jobs_are_behind_a_job_the_narrower_it_is_under_curves() -> Non
     assert width(1) > width(5) > width(19)
 
 
+def test_under_curves_jobs_grow_with_the_cluster() -> None:
+    made = scheduler({"kind": "curves"}, node("n", 1), offers="event", predictor=ORACLE, executors=True)
+    submit(made, job("a", stage(40)), 20_000)
+    submit(made, job("b", stage(40)), 30_000)
+    assert jobs_of(made.handle(NodeAdded(2, node("m", 9))))[0] == "a"
+
+
 def test_where_containers_end_with_their_tasks_curves_has_no_widths() -> None:
     made = scheduler({"kind": "curves"}, node("n", 50), offers="cycle", predictor=ORACLE)
     for n in range(20):
@@ -330,3 +337,28 @@ def test_curves_takes_no_more_executors_from_a_larger_job_between_its_stages_tha
     made = two_executors({"kind": "curves"}, CHAIN, job("c", stage(1)), (10**6, 10**6))
     assert task_ended(made, 5, 1)[0] == Move(1, "c", 0, 0)
     assert served(task_ended(made, 6, 2)) == [("a", 1)]
+
+
+LEARNED = {"kind": "curves", "learned": True}
+
+
+def test_learned_curves_holds_no_idle_executor_for_a_job_above_its_number() -> None:
+    made = two_executors(LEARNED, CHAIN, OTHER, (10, 10))
+    assert task_ended(made, 5, 1)[0] == Move(1, "b", 0, 0)
+    assert served(task_ended(made, 6, 2)) == [("a", 1)]
+
+
+@pytest.mark.parametrize(("policy", "first"), [({"kind": "curves"}, "a"), (LEARNED, "b")], ids=str)
+def test_learned_curves_leaves_the_last_tasks_of_a_stage_to_the_executors_at_work(
+    policy: dict[str, object], first: str
+) -> None:
+    made = scheduler(policy, node("n", 1), offers="event", predictor=ORACLE, executors=True)
+    submit(made, job("a", stage(6)), 60_000)
+    submit(made, job("b", stage(6)), 90_000)
+    assert jobs_of(made.handle(NodeAdded(2, node("m", 9))))[0] == first
+
+
+def test_learned_curves_gives_a_lone_job_all_executors() -> None:
+    made = scheduler(LEARNED, node("n", 1), offers="event", predictor=ORACLE, executors=True)
+    submit(made, job("a", stage(6)), 60_000)
+    assert jobs_of(made.handle(NodeAdded(2, node("m", 5)))) == ["a"] * 5

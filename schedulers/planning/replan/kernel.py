@@ -45,6 +45,9 @@ MANY: Final = 1 << 40
 _NUMBER: Final = PLACE_BITS
 _RANK: Final = _NUMBER + NUMBER_BITS
 _TIME: Final = _RANK + 1
+#: A student's inputs that a division writes, and a student's outputs; most and, negated, least logarithm of an output.
+SEEN, OUTPUTS = 4, 4
+_LARGE: Final = 9.0
 
 
 def _record(ints: str, floats: str = "") -> np.dtype[np.void]:
@@ -61,11 +64,12 @@ LIST: Final = _record("start count")
 #: For 0 to 100 executors: the level below, the level above, and how probable the former is.
 CHOICE: Final = _record("below above", "share")
 #: A rule for a stage: estimated s per task; the stage that is served at this place of the job's order; executors with
-#: tasks of the stage at most.
-STAGE_RULE: Final = _record("served cap", "task_s")
+#: tasks of the stage at most; factor on the job's `warm`.
+STAGE_RULE: Final = _record("served cap", "task_s warm")
 #: A rule for a job: executors held without a task, or sent ahead, at most; its key in the order, least first; number of
-#: executors (FIXED) or weight (SHARES); factors on the key and on the price of width.
-JOB_RULE: Final = _record("hold", "key limit factor price")
+#: executors (FIXED) or weight (SHARES); factors on the key and on the price of width; up to how many times the number
+#: of `_most` idle executors are held; tasks of a stage left to each executor of the stage.
+JOB_RULE: Final = _record("hold", "key limit factor price over warm")
 #: A stage in a run: numbers of tasks, and of parents with tasks left.
 STAGE_NOW: Final = _record("unstarted finished running parents_left")
 #: A job in a run: numbers of tasks (waiting: unstarted ones of open stages; left: not finished); executors, those on
@@ -117,6 +121,11 @@ class Rule(NamedTuple):
     growth: float
     spills: bool
     """Whether room that is left over goes to jobs at their limit."""
+    facts: Floats
+    """A student's inputs by job: 1, SEEN columns written by each division, facts known from the beginning; then room
+    for the values of the hidden units."""
+    weights: Floats
+    """A student's, see `ask`; none: the parameters above stand."""
     yields: bool
     """Whether idle executors leave their job for jobs before it that are below their limit."""
 
@@ -289,6 +298,54 @@ def _send(world: World, state: FastState, place: int, job: int, stage: int, ahea
 
 
 @compiled
+def see(jobs: Jobs, rule: Rule, state: FastState) -> None:
+    """Write what a student sees of each job with tasks to start."""
+    facts, clock, executors, many = rule.facts, state.clock, state.event.size, 0
+    for job in range(clock[ARRIVED]):
+        many += state.jobs[job].unstarted > 0
+    for job in range(clock[ARRIVED]):
+        of_job = state.jobs[job]
+        facts[job, 1] = of_job.unstarted / jobs.jobs[job].tasks
+        facts[job, 2] = of_job.executors / executors
+        facts[job, 3] = min(1.0, (of_job.running + of_job.waiting) / executors)
+        facts[job, 4] = np.log(max(1, many))
+
+
+@compiled
+def _sum(rule: Rule, job: int, first: int, count: int) -> float:
+    """The sum of the first columns of a job's facts by the weights from one on, within bounds."""
+    total = 0.0
+    for at in range(count):
+        total += rule.weights[first + at] * rule.facts[job, at]
+    return min(_LARGE, max(-_LARGE, total))
+
+
+@compiled
+def ask(jobs: Jobs, rule: Rule, state: FastState) -> None:
+    """Let a student set the parameters of each job with tasks to start.
+
+    A layer of tanh units over the inputs, if any, then a linear layer over inputs and units: the logarithms of `price`,
+    `factor`, `over` and `warm`.
+    """
+    columns, size = rule.facts.shape[1], rule.weights.size
+    if not size:
+        return
+    inputs = columns
+    while (columns - inputs) * inputs + OUTPUTS * columns < size:
+        inputs -= 1
+    see(jobs, rule, state)
+    last = size - OUTPUTS * columns
+    for job in range(state.clock[ARRIVED]):
+        of_rule = rule.jobs[job]
+        for unit in range(columns - inputs):
+            rule.facts[job, inputs + unit] = np.tanh(_sum(rule, job, unit * inputs, inputs))
+        of_rule.price = np.exp(_sum(rule, job, last, columns))
+        of_rule.factor = np.exp(_sum(rule, job, last + columns, columns))
+        of_rule.over = np.exp(_sum(rule, job, last + 2 * columns, columns))
+        of_rule.warm = np.exp(_sum(rule, job, last + 3 * columns, columns))
+
+
+@compiled
 def _rank(jobs: Jobs, rule: Rule, state: FastState, desk: Desk) -> None:
     """Put the jobs with tasks to start in order, and count who moves to whom."""
     count = 0
@@ -349,12 +406,31 @@ def _soon(rule: Rule, state: FastState, desk: Desk, job: int) -> int:
 
 
 @compiled
+def _kept(jobs: Jobs, rule: Rule, state: FastState, desk: Desk, job: int, idle: int) -> int:
+    """How many of a job's idle executors stay for the job's next stages."""
+    soon = min(idle, _soon(rule, state, desk, job))
+    over = rule.jobs[job].over
+    if not soon or over == np.inf:
+        return soon
+    most = int(np.ceil(over * _most(jobs, rule, state, desk, job)))
+    return int(max(0, min(soon, most - state.jobs[job].executors + idle)))
+
+
+@compiled
 def _open(rule: Rule, state: FastState, stage: int) -> int:
     """How many tasks of a stage could start now; 0 before the ends of its parents."""
     of_stage = state.stages[stage]
     if of_stage.parents_left:
         return 0
     return int(max(0, min(of_stage.unstarted, rule.stages[stage].cap - of_stage.running)))
+
+
+@compiled
+def _cold(rule: Rule, state: FastState, job: int, stage: int) -> int:
+    """How many tasks of a stage more executors may be got for: those that the stage's own would not begin soon."""
+    of_stage = state.stages[stage]
+    begun_soon = int(rule.jobs[job].warm * rule.stages[stage].warm * of_stage.running)
+    return int(max(0, min(_open(rule, state, stage), of_stage.unstarted - begun_soon)))
 
 
 @compiled
@@ -415,7 +491,10 @@ def _stay(world: World, rule: Rule, state: FastState, desk: Desk) -> None:
                         there[at] = -1
                         left -= 1
                     at += 1
-        hold = _soon(rule, state, desk, job)
+        idle = 0
+        for later in range(at, count):
+            idle += there[later] >= 0 and places[there[later]].job == job
+        hold = _kept(world.jobs, rule, state, desk, job, idle)
         for later in range(at, count):
             if there[later] >= 0 and places[there[later]].job == job:
                 if hold:
@@ -473,7 +552,7 @@ def _give(world: World, rule: Rule, state: FastState, desk: Desk, job: int, most
     if of_job.waiting:
         for index in range(first, end):
             stage = rule.stages[index].served
-            wanted = min(want, _open(rule, state, stage))
+            wanted = min(want, _open(rule, state, stage) if most == MANY else _cold(rule, state, job, stage))
             if wanted > 0:
                 want -= _get(world, state, desk, job, stage, wanted, False)
     for stage in range(first, end):
@@ -489,6 +568,7 @@ def _divide(world: World, rule: Rule, state: FastState, desk: Desk) -> None:
     """Divide free executors and places among the jobs."""
     counts, clock = desk.counts, state.clock
     counts[_RUNS] = 0
+    ask(world.jobs, rule, state)
     _rank(world.jobs, rule, state, desk)
     _stay(world, rule, state, desk)
     counts[_SPARE] = counts[_FREES] + (clock[PLACES] if clock[WAITING] else 0)

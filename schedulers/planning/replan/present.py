@@ -12,6 +12,7 @@ from schedulers.core.events import RuleChange
 from schedulers.core.live import GRANTED, IDLE, MOVING
 from schedulers.core.model import Job, Stage
 from schedulers.core.waves import LEVELS, WAVES, StageRunTimes, choices
+from schedulers.kit.curves import CurvesSettings
 from schedulers.kit.partition import executors_of, to_start
 from schedulers.planning.replan import kernel, rules
 from schedulers.planning.replan.plays import FastRun, durations_of, jobs_of, random_draws
@@ -55,7 +56,7 @@ def load() -> None:
     state = play.begin()
     kernel.arrive_at(state, 0, 0)
     kernel.end_after(state, 0, 0)
-    play.ends(rules.curves([job], [[1.0]], 1, inverted=True), random_draws(1, np.random.default_rng(0)))
+    play.ends(rules.curves([job], [[1.0]], 1, CurvesSettings()), random_draws(1, np.random.default_rng(0)))
 
 
 def present(view: ClusterView, jobs: Sequence[JobState], seen: Seen, *, moving_ms: int, inverted: bool) -> PlayedMoment:
@@ -115,9 +116,9 @@ def _put(
         kernel.end_after(state, place, now - container.started + 1)
 
 
-def rule_of(there: PlayedMoment, changed: Mapping[str, Changed], *, inverted: bool) -> Rule:
+def rule_of(there: PlayedMoment, changed: Mapping[str, Changed], settings: CurvesSettings) -> Rule:
     """The rule of `curves`, with what searches have changed by job."""
-    rule = rules.curves([job.spec for job in there.jobs], there.told, there.play.executors, inverted=inverted)
+    rule = rules.curves([job.spec for job in there.jobs], there.told, there.play.executors, settings)
     for number, job in enumerate(there.jobs):
         of, first = changed[job.id], there.play.jobs.jobs["first"][number]
         for name in _OF_JOB:
