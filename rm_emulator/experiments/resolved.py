@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from rm_emulator.scenario.cluster import nodes, resources_of
+from rm_emulator.scenario.faults import tabled
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema import PolicySpec
+from rm_emulator.scenario.schema import PolicySpec, Scenario
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
@@ -16,7 +19,10 @@ from schedulers.core.registry import Registry
 
 
 def resolved(loaded: Loaded) -> dict[str, Any]:
-    """The scenario as plain data with nothing left open: every setting of every policy, absolute paths."""
+    """The scenario as plain data with nothing left open: settings of every policy, absolute paths, tables of faults.
+
+    Raises TraceError for an unreadable table.
+    """
     scenario = loaded.scenario
     data: dict[str, Any] = scenario.model_dump(mode="json", exclude_none=True)
     spec = data["spec"]
@@ -28,7 +34,16 @@ def resolved(loaded: Loaded) -> dict[str, Any]:
             spec["workload"][key] = str((loaded.folder / spec["workload"][key]).resolve())
         if values := spec.get("sweep", {}).get(f"workload.{key}"):
             spec["sweep"][f"workload.{key}"] = [str((loaded.folder / value).resolve()) for value in values]
+    if (faults := scenario.spec.cluster.faults) is not None and faults.trace is not None:
+        written = spec["cluster"]["faults"]
+        # The table's own lines: no worker needs the file, and another content makes other cells.
+        written["schedule"] = [*written.get("schedule", ()), *tabled(Path(faults.trace), _nodes(scenario))]
+        del written["trace"]
     return data
+
+
+def _nodes(scenario: Scenario) -> list[str]:
+    return [node.id for node in nodes(scenario.spec.cluster.nodes, resources_of(scenario))]
 
 
 def at_point(loaded: Loaded) -> dict[str, Any]:

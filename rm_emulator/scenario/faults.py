@@ -9,7 +9,7 @@ from typing import Final, get_args
 
 from rm_emulator.engine.config import FaultKind, Faults, NodeFault, NodeFaultRates, Worse
 from rm_emulator.issues import Issue, TraceError, did_you_mean, show_value
-from rm_emulator.scenario.durations import parse_duration
+from rm_emulator.scenario.durations import parse_duration, show_duration
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema.faults import FaultsBlock, NodeRates
 from rm_emulator.scenario.schema.structs import into
@@ -69,6 +69,13 @@ def table_of_faults(path: Path, nodes: Sequence[str]) -> list[NodeFault]:
     if issues := [each for each in found if isinstance(each, Issue)]:
         raise TraceError(issues)
     return [each for each in found if isinstance(each, NodeFault)]
+
+
+def tabled(path: Path, nodes: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The lines of a table as entries of `schedule`. Raises as `table_of_faults`."""
+    for fault in table_of_faults(path, nodes):
+        lasts = {} if fault.lasts_ms is None else {"for": show_duration(fault.lasts_ms)}
+        yield {"at": show_duration(fault.at_ms), "node": fault.node, "kind": fault.kind, **lasts}
 
 
 def _fault_of(row: dict[str, str], nodes: Sequence[str], file: str, line: int) -> NodeFault | Issue:

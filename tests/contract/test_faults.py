@@ -1,7 +1,11 @@
-"""Every policy keeps its promises while nodes and tasks fail."""
+"""Every policy keeps its promises while nodes and tasks fail.
+
+`python -m tests.contract.test_faults FIRST LAST` tries so many more scenarios.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -60,3 +64,8 @@ def test_scenarios_that_once_differed(seed: int) -> None:
 def test_scenarios_meet(met: Callable[[Ran], bool]) -> None:
     found = (faulty_case(SUBJECTS[0], seed) for seed in range(20))
     assert any(met(run_case(SUBJECTS[0], made)) for made in found)
+
+
+if __name__ == "__main__":
+    for number in range(*map(int, sys.argv[1:])):
+        _holds((7 * number) % len(SUBJECTS), number)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rm_emulator.engine.config import Faults
+from rm_emulator.experiments.resolved import resolved
 from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario import without_effect
 from rm_emulator.scenario.check import check
@@ -73,6 +74,19 @@ def test_a_table_of_faults_is_found_beside_the_scenario(tmp_path: Path) -> None:
         ("n1", 600_000, HOUR, "death"),
         ("n2", 90_000, None, "drain"),
     ]
+
+
+def test_a_resolved_scenario_has_the_lines_of_its_table_of_faults(tmp_path: Path) -> None:
+    file = tmp_path / "failures.csv"
+    file.write_text("node,from,to,kind\nn1,10m,1h10m,\nn2,90.5,,drain\n")
+    given = scenario({"trace": str(file), "schedule": [{"at": "1m", "node": "n3"}]})
+    before = load(given)
+    data = resolved(before)
+    made = engine_config(before.scenario, resources_of(before.scenario)).faults
+    file.unlink()
+    after = load(data).scenario
+    assert "trace" not in data["spec"]["cluster"]["faults"]
+    assert engine_config(after, resources_of(after)).faults == made
 
 
 @pytest.mark.parametrize(
