@@ -11,6 +11,7 @@ _FAIR: Final = {"kind": "weighted_fair", "alpha": 0.0}
 _CAPPED: Final = {"kind": "capped_sjf"}
 _PRICED: Final = {"kind": "dispatch", "rule": "priced"}
 _CURVES: Final = {"kind": "curves"}
+_BY_EVOLUTION: Final = {"curves_learned": {**_CURVES, "learned": True}}
 _RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "priced": _PRICED,
     "fair": _FAIR,
@@ -96,11 +97,12 @@ def _tuned(alpha: float) -> dict[str, Any]:
     return {"tuned": {**_FAIR, "alpha": alpha}, **_ONE_FOR_ALL}
 
 
-_IN_BATCH: Final[Mapping[str, Mapping[str, Any]]] = {**_RULES, **_tuned(-1.1)}
+_IN_BATCH: Final[Mapping[str, Mapping[str, Any]]] = {**_RULES, **_BY_EVOLUTION, **_tuned(-1.1)}
 #: Where jobs arrive one after another the best exponent is 0, `fair`, but for a job each 45 s.
 _IN_STREAM: Final[Mapping[str, Mapping[str, Any]]] = {
     **_RULES,
     "capped_sjf": {**_CAPPED, "containers": 10.0},
+    **_BY_EVOLUTION,
     **_ONE_FOR_ALL,
 }
 #: Widths and T(n) for executors without decima-sim's slip.
@@ -142,19 +144,21 @@ SETTINGS: Final = (
         _executors(50, inverted_levels=False),
     ),
     Setting("recurring", 4, {**_STREAM, "sizes": [50], "interarrival": "30s"}, _RECURRING),
-    Setting("stream-45", 20, {**_STREAM, "interarrival": "45s"}, {**_RULES, **_tuned(0.4)}, fewer=_LEARNED),
+    Setting(
+        "stream-45", 20, {**_STREAM, "interarrival": "45s"}, {**_RULES, **_BY_EVOLUTION, **_tuned(0.4)}, fewer=_LEARNED
+    ),
     Setting(
         "stream-20",
         30,
         {**_STREAM, "interarrival": "20s"},
-        {**_RULES, **_ONE_FOR_ALL},
+        {**_RULES, **_BY_EVOLUTION, **_ONE_FOR_ALL},
         fewer=_LEARNED,
     ),
     Setting(
         "large",
         30,
         {**_BATCH, "jobs": 60},
-        {**_RULES, **_tuned(-1.1)},
+        {**_RULES, **_BY_EVOLUTION, **_tuned(-1.1)},
         _executors(100),
         fewer={"decima": 4, "distilled": 4},
     ),
@@ -186,7 +190,9 @@ SETTINGS: Final = (
     ),
 )
 #: The same batch or stream, otherwise than in training. The rule `fair` of `dispatch` answers where nobody is told.
-_HARD: Final[Mapping[str, Mapping[str, Any]]] = {"capped_sjf": _CAPPED, "priced": _PRICED, "curves": _CURVES}
+_HARD: Final[Mapping[str, Mapping[str, Any]]] = {
+    "capped_sjf": _CAPPED, "priced": _PRICED, "curves": _CURVES, **_BY_EVOLUTION
+}  # fmt: skip
 _WRONG: Final = {**ORACLE, "error": [-0.5, 0.5]}
 ROBUST: Final = (
     Setting(
@@ -202,5 +208,6 @@ ROBUST: Final = (
 )  # fmt: skip
 #: What each policy is to be no worse than; where nobody is told any run time, the rule that asks for none.
 RULE_OF: Final[Mapping[str, str]] = {
-    "curves": "capped_sjf", "priced": "capped_sjf", "decima": "priced", "distilled": "priced"
+    "curves": "capped_sjf", "curves_learned": "curves", "priced": "capped_sjf", "decima": "priced",
+    "distilled": "priced",
 }  # fmt: skip

@@ -126,7 +126,8 @@ class Curves(Partitioned, NeedsEstimates):
             return _UNKNOWN_WIDTH
         unstarted, constants = to_start(job) / job.spec.tasks, self._constants
         price = constants.price * math.exp(-constants.fall * (unstarted - 0.5))
-        price *= self._order.behind(job.id) ** constants.growth * self.price(job)
+        price *= self._order.behind(job.id) ** constants.growth
+        price *= self.price(job)
         executors = executors_of(view, {stage.demand for stage in job.stages})
         curve = self.curve(job, view)
         if curve.executors != executors:
