@@ -25,6 +25,8 @@ from studies.tables import document, over_seeds, table
 HEAD: Final = ("policy", "seeds", "mean JCT, s", "beside capped_sjf, %")
 #: The rule that re-planning begins with, and what all are held against.
 BEGIN: Final = "curves"
+#: The same with learned constants.
+LEARNED: Final = "curves_learned"
 BASELINE: Final = "capped_sjf"
 #: Settings of measured TPC-H jobs on equal executors, by name.
 KNOWN: Final[Mapping[str, Setting]] = {
@@ -33,15 +35,21 @@ KNOWN: Final[Mapping[str, Setting]] = {
 
 
 def policies(setting: Setting, budgets: str, candidates: str) -> dict[str, Mapping[str, Any]]:
-    """Policies by label: two rules, and re-planning by budgets (ms) and by numbers of candidates, both by commas.
+    """Policies by label: rules, and re-planning by budgets (ms) and by numbers of candidates, both by commas.
 
-    All are told run times; in a setting of recurring jobs all learn run times from history.
+    By budgets re-planning also begins with LEARNED, where the setting has this rule. All are told run times; in a
+    setting of recurring jobs all learn run times from history.
     """
     history = "_history" if f"{BEGIN}_history" in setting.rules else ""
     found = {label: setting.rules[label + history] for label in (BASELINE, BEGIN)}
     told = {"kind": "replan", "predictor": found[BEGIN].get("predictor", {"kind": "oracle"})}
     for budget in filter(None, budgets.split(",")):
         found[f"replan, {budget} ms"] = {**told, "budget_ms": float(budget), "candidates": 10_000}
+    if learned := {label: rule for label, rule in setting.rules.items() if label == LEARNED}:
+        found |= learned
+        for budget in filter(None, budgets.split(",")):
+            label = f"replan from {LEARNED}, {budget} ms"
+            found[label] = {**told, "learned": True, "budget_ms": float(budget), "candidates": 10_000}
     for count in filter(None, candidates.split(",")):
         found[f"replan, {count} candidates"] = {**told, "budget_ms": None, "candidates": int(count)}
     return found
