@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pytest
 
 import rm_emulator
@@ -323,10 +324,15 @@ def test_the_cells_of_a_client_that_is_killed_end(tiny: Tiny, tmp_path: Path, cl
     plugin(tmp_path, "endless", f"Path({str(tmp_path)!r}, f'{{os.getpid()}}.pid').touch(); time.sleep(600)")
     command = [sys.executable, "-m", "rm_emulator", "run", "tiny.yaml", "--plugin", "endless.py", "--out", "out"]
     options = ["--engine", cluster.engine, "--set", "spec.policies=[{kind: endless}]"]
-    client = subprocess.Popen([*command, *options], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    # Workers of earlier tests may have been killed: each cell needs one.
+    with distributed.Client(f"tcp://{cluster.address}") as asked:
+        asked.wait_for_workers(2, timeout=60)
+    with (tmp_path / "said.txt").open("wb") as said:
+        client = subprocess.Popen([*command, *options], cwd=tmp_path, stderr=said)
     deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
+    while len(list(tmp_path.glob("*.pid"))) < 2 and client.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
+    assert client.poll() is None, (tmp_path / "said.txt").read_text()
     client.kill()
     client.wait()
     processes = [Path("/proc", file.stem) for file in tmp_path.glob("*.pid")]
