@@ -12,7 +12,9 @@ from studies.replanned import KNOWN, main, policies, rows
 
 def test_budgets_and_candidates_are_policies_of_their_own() -> None:
     found = policies(KNOWN["batch"], "50", "30,100")
-    assert list(found) == ["capped_sjf", "curves", "replan, 50 ms", "replan, 30 candidates", "replan, 100 candidates"]
+    by_budget = ["replan, 50 ms", "curves_learned", "replan from curves_learned, 50 ms"]
+    assert list(found) == ["capped_sjf", "curves", *by_budget, "replan, 30 candidates", "replan, 100 candidates"]
+    assert found["replan from curves_learned, 50 ms"]["learned"]
     assert found["replan, 50 ms"]["budget_ms"] == 50
     assert found["replan, 30 candidates"]["budget_ms"] is None
     assert found["replan, 30 candidates"]["predictor"] == {"kind": "oracle"}
