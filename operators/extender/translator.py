@@ -208,7 +208,7 @@ class ChangeTranslator:
             self.jobs.to_report[entry.id] = None
 
     def submit(self, dagjob: DagJob) -> None:
-        """A DagJob that the brain has not met yet; pods that came before it are looked at now."""
+        """Submit a DagJob new to the brain, and look at pods that came before their DagJob."""
         entry = self.jobs.make(dagjob, self.resources, self.now())  # raises InvalidJob: `hear` sets the job aside
         if entry.id not in self.scheduler.state.jobs:
             self._check_queue(dagjob)

@@ -76,7 +76,7 @@ def tie_clash(executors: object, architecture: object, workload: Workload) -> tu
 
 
 def no_faults(config: EngineConfig, workload: Workload) -> str:
-    """The message for faults that have no meaning yet on this cluster; '' where they have."""
+    """Why the emulator refuses faults on this cluster, as a message; '' for faults that the cluster can have."""
     faults = config.faults
     assert faults is not None
     if config.architecture is not None:

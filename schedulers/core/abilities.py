@@ -200,7 +200,7 @@ class PlaysExecutors(Ability):
 
     @classmethod
     def missing(cls) -> str:
-        """The module that plays need and that is not installed, with the extra that has it; ''."""
+        """A sentence about a missing module: its name, and the extra to install; '' where plays can begin."""
         return ""
 
 

@@ -146,7 +146,7 @@ class StageState:
         self.waiting += 1
 
     def let_in(self, task: int) -> None:
-        """Let a task wait for the first time, of a stage whose tasks are let in one by one."""
+        """Put a task among the waiting tasks for the first time; the stage is behind one-to-one edges."""
         heappush(self.returned, task)
         self.waiting += 1
 

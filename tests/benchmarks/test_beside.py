@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from pathlib import Path
 from subprocess import PIPE
@@ -36,19 +37,26 @@ def test_cpu_time_is_compared_likewise() -> None:
     assert cpu == pytest.approx((times[0] / 2, times[1] / 2, times[2], times[3]))
 
 
-@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="a kernel without groups by session")
+def groups_of(*processes: int) -> list[str]:
+    """Group and weight by process; none on a kernel built without groups by session (CONFIG_SCHED_AUTOGROUP)."""
+    files = [Path(f"/proc/{process}/autogroup") for process in processes]
+    return [file.read_text() for file in files if file.exists()]
+
+
 def test_the_forecasters_group_and_its_children_have_the_weight_of_its_request() -> None:
-    command = ["sh", "-c", "cat /proc/self/autogroup; sleep 60 & cat /proc/$!/autogroup; read line; kill $!"]
+    command, ours = ["sh", "-c", "sleep 60 & echo $!; read line; kill $!"], os.getpriority(os.PRIO_PROCESS, 0)
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
-        before = process.stdout.readline(), process.stdout.readline()
+        family = process.pid, int(process.stdout.readline())
+        before = groups_of(*family)
         _weigh(process.pid, own_group=True)
-        after = Path(f"/proc/{process.pid}/autogroup").read_text()
+        after, own = groups_of(*family), os.getpriority(os.PRIO_PROCESS, process.pid)
         process.communicate("\n")
-    group = before[0].split()[0]
-    assert before == (f"{group} nice 0\n", f"{group} nice 0\n")
-    assert after == f"{group} nice 7\n"
-    assert Path("/proc/self/autogroup").read_text().split()[0] != group
+    assert own == min(ours + _NICE, 19)
+    names = {each.split()[0] for each in before}
+    assert before == [f"{name} nice 0\n" for name in names] * 2
+    assert after == [f"{name} nice 7\n" for name in names] * 2
+    assert not names & {each.split()[0] for each in groups_of(os.getpid())}
 
 
 def test_the_weight_is_that_of_the_manifests() -> None:

@@ -14,6 +14,7 @@ from rm_emulator.engine.config import (
     Central,
     Disorder,
     EngineConfig,
+    FaultKind,
     Faults,
     NodeFault,
     NodeFaultRates,
@@ -38,9 +39,9 @@ def batch(name: str, tasks: int = 1, ms: int = 30 * MINUTE, **fields: Any) -> Wo
     return WorkloadJob(job=Job(id=name, stages=stages), submit_ms=0, runtimes=(Fixed(ms),))
 
 
-def fault(at: int, kind: str = "death", until: int | None = None, node: str = "n0", **fields: Any) -> NodeFault:
+def fault(at: int, kind: FaultKind = "death", until: int | None = None, node: str = "n0", **fields: Any) -> NodeFault:
     lasts = None if until is None else until - at
-    return NodeFault(at_ms=at, node=node, kind=kind, lasts_ms=lasts, **fields)  # type: ignore[arg-type]
+    return NodeFault(at_ms=at, node=node, kind=kind, lasts_ms=lasts, **fields)
 
 
 class Ran:

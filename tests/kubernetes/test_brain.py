@@ -194,7 +194,8 @@ def test_nodes_that_are_not_reserved_can_be_left_to_others() -> None:
     assert {p.spec.nodeName for p in world.lists.pods.values()} == {"n0"}
 
 
-def test_what_runs_on_a_node_that_is_not_reserved_any_more_goes_on_and_nothing_follows() -> None:
+def a_world_that_gives_up_its_node() -> tuple[World, str]:
+    """Node n0 is reserved no more while the first of a job's two pods is bound to the node, and the job's key."""
     world = a_reserved_world()
     job = world.submit(stage("a", 2))
     world.create_pods()
@@ -202,6 +203,11 @@ def test_what_runs_on_a_node_that_is_not_reserved_any_more_goes_on_and_nothing_f
     world.write()
     world.bind()
     world.add_node("n0", 1)
+    return world, job.key
+
+
+def test_what_runs_on_a_node_that_is_not_reserved_any_more_goes_on_and_nothing_follows() -> None:
+    world, job = a_world_that_gives_up_its_node()
     (bound,) = world.bound()
     world.start(bound)
     world.finish(world.lists.pods[bound.key])
@@ -209,20 +215,14 @@ def test_what_runs_on_a_node_that_is_not_reserved_any_more_goes_on_and_nothing_f
     assert (released(world), dict(world.brain.scheduler.state.nodes)) == ([], {})
     world.add_node("n0", 1, reserved=True)
     world.settle()
-    assert world.lists.dagjobs[job.key].has_succeeded
+    assert world.lists.dagjobs[job].has_succeeded
 
 
 def test_a_node_reserved_again_before_its_last_pod_has_ended_takes_tasks_again() -> None:
-    world = a_reserved_world()
-    job = world.submit(stage("a", 2))
-    world.create_pods()
-    world.brain.cycle()
-    world.write()
-    world.bind()
-    world.add_node("n0", 1)
+    world, job = a_world_that_gives_up_its_node()
     world.add_node("n0", 1, reserved=True)
     world.settle()
-    assert world.lists.dagjobs[job.key].has_succeeded
+    assert world.lists.dagjobs[job].has_succeeded
 
 
 def speed_of(world: World, name: str) -> float:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -437,12 +438,15 @@ def test_between_large_snapshots_the_log_alone_is_stored(
             def stored() -> Index | None:
                 return read_index(store.objects[path]) if path in store.objects else None
 
+            def holds(lines: int) -> bool:
+                return (index := stored()) is not None and index.end >= lines
+
             before: Index | None = None
             for number in range(3):
                 fact = NodeAdded(term.brain.driver.now(), Node(id=f"n{number}", capacity=(1000, 1 << 30, 10)))
                 term.brain.driver.tell(fact)
                 lines = term.events.log.lines
-                await until(lambda: (now := stored()) is not None and now.end >= lines)  # noqa: B023
+                await until(partial(holds, lines))
                 index = stored()
                 assert index is not None
                 assert before is None or (index.chunks == before.chunks) == large

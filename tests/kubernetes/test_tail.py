@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import pytest
 from hypothesis import given
@@ -146,8 +146,10 @@ def test_a_tail_larger_than_its_limit_loses_its_oldest_segments(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("keep", ["full", "decisions", "hash"])
-def test_pieces_of_an_event_log_are_its_lines_whatever_is_kept_of_them(tmp_path: Path, keep: str) -> None:
-    log = EventLog(tmp_path, keep, 1, max_bytes=1 << 20)  # type: ignore[arg-type]
+def test_pieces_of_an_event_log_are_its_lines_whatever_is_kept_of_them(
+    tmp_path: Path, keep: Literal["full", "decisions", "hash"]
+) -> None:
+    log = EventLog(tmp_path, keep, 1, max_bytes=1 << 20)
     log.log.header(SchedulerConfig(resources=("cpu",), policy={"kind": "fifo"}))
     pieces = [log.cut(0)]
     for at in range(1, 4):

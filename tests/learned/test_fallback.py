@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 import pytest
 
 import rm_emulator
+from schedulers.core.policy import ClusterView
 from schedulers.learned import model_store
 from schedulers.learned.fallback import WithFallback
 from schedulers.learned.graph import Graph
@@ -35,8 +36,12 @@ def drawn(seed: int) -> Graph:
     return graph
 
 
+def view_of(graph: Graph) -> ClusterView:
+    return cast(ClusterView, Jobs(graph))
+
+
 def chosen(policy: WithFallback, graph: Graph) -> Any:
-    return policy.choose(graph, Jobs(graph))  # type: ignore[arg-type]
+    return policy.choose(graph, view_of(graph))
 
 
 @pytest.mark.parametrize("kind", POLICIES)
@@ -56,7 +61,7 @@ def test_outside_of_any_range_the_choice_is_the_rules(kind: str, feature: str, b
     ranges = ranges_of(graph)
     low, high = ranges[feature]
     policy.ranges = ranges | {feature: (low + 1, high + 1) if beyond == "below" else (low - 1, high - 1)}
-    assert chosen(policy, graph) == RULES["priced"](graph, Jobs(graph), 0)  # type: ignore[arg-type]
+    assert chosen(policy, graph) == RULES["priced"](graph, view_of(graph), 0)
     [said] = policy._ruled.values()
     assert f" by the rule priced, as there are {low if beyond == 'below' else high:.4g} {FEATURES[feature]}, " in said
 
@@ -66,7 +71,7 @@ def test_where_no_job_has_an_estimate_the_rule_is_fair() -> None:
         msgspec.structs.replace(job, work_ms=None, nodes=job.nodes * (1, 0, 0, 1, 1, 1, 0)) for job in drawn(5).jobs
     )
     graph, policy = Graph(jobs, 50), Decima(Decima.Params())
-    assert chosen(policy, graph) == RULES["fair"](graph, Jobs(graph), 0)  # type: ignore[arg-type]
+    assert chosen(policy, graph) == RULES["fair"](graph, view_of(graph), 0)
     assert all(" by the rule fair, as there are " in said for said in policy._ruled.values())
 
 
@@ -74,7 +79,7 @@ def test_weights_for_the_makespan_have_the_rule_that_taught_them() -> None:
     policy = Decima(Decima.Params(objective="makespan"))
     policy.ranges = {"jobs": (1000, 1000)}
     graph = drawn(4)
-    assert chosen(policy, graph) == RULES["proportional"](graph, Jobs(graph), 0)  # type: ignore[arg-type]
+    assert chosen(policy, graph) == RULES["proportional"](graph, view_of(graph), 0)
 
 
 def test_what_the_rule_said_is_forgotten_when_the_network_decides_for_the_job() -> None:

@@ -24,5 +24,5 @@ def ends(cells: Cells) -> Chart | None:
 
 @register(ANSWER, order=20, wide=True, source="rm-emulator")
 def delays(cells: Cells) -> Chart | None:
-    """Jobs that end later, and jobs that end sooner, with the job or the change that was asked about."""
+    """Jobs that end later, and jobs that end sooner, because of the new job or the change in the question."""
     return kept(cells.folder, "delays")

@@ -119,7 +119,7 @@ class Seen:
             self.tasks = {number: task for number, task in self.tasks.items() if number in view.containers}
 
     def _learn(self, job: str) -> None:
-        """A job has ended: the next one of the kind will be like this one, too."""
+        """Add the run times of an ended job to the known ones of its kind."""
         if (kind := self._kinds.get(job)) is None:
             return
         known = self._known.pop(kind, {})
