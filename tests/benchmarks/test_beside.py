@@ -38,9 +38,13 @@ def test_cpu_time_is_compared_likewise() -> None:
 
 
 def groups_of(*processes: int) -> list[str]:
-    """Group and weight by process; none on a kernel built without groups by session (CONFIG_SCHED_AUTOGROUP)."""
+    """Group and weight by process, without those that have no group of their session.
+
+    That file is empty where a process began before any session did (a container's first), and absent on a kernel
+    without such groups (CONFIG_SCHED_AUTOGROUP).
+    """
     files = [Path(f"/proc/{process}/autogroup") for process in processes]
-    return [file.read_text() for file in files if file.exists()]
+    return [group for file in files if file.exists() and (group := file.read_text())]
 
 
 def test_the_forecasters_group_and_its_children_have_the_weight_of_its_request() -> None:
