@@ -89,6 +89,7 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m studies.architectures --docs docs
 	$(BIN)/python -m studies.jockey --docs docs
 	$(BIN)/python -m studies.tetrisched --docs docs
+	$(BIN)/python -m studies.faults --docs docs
 	$(BIN)/python -m studies.when --docs docs --data $(dir $(TPCH))
 
 # As many cells of about a second, and as many of hundredths of a second; out/grid-demo keeps what is done.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rm_emulator.engine.config import EngineConfig, kind
+from rm_emulator.engine.config import EngineConfig, Faults, kind
 from rm_emulator.engine.features.overbooking import is_overbooked
 from rm_emulator.engine.profile import Profile, architectures, profiles
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Workload, WorkloadJob
@@ -88,8 +88,16 @@ def no_faults(config: EngineConfig, workload: Workload) -> str:
     known = {node.id for node in config.nodes}
     if unknown := next((each.node for each in faults.outages if each.node not in known), None):
         return f"a fault of node '{unknown}', which is not there"
-    if faults.tasks is not None and is_overbooked(config, workload):
-        return "faults of tasks do not go with nodes that are overbooked, where run times depend on other tasks"
+    return _no_faults_of_tasks(config, faults, overbooked=is_overbooked(config, workload))
+
+
+def _no_faults_of_tasks(config: EngineConfig, faults: Faults, *, overbooked: bool) -> str:
+    """Why tasks cannot fail or save their work on this cluster; '' where they can."""
+    if overbooked and (faults.tasks or faults.checkpoints):
+        what = "faults of tasks" if faults.tasks else "checkpoints"
+        return f"{what} do not go with nodes that are overbooked, where run times depend on other tasks"
+    if faults.checkpoints and config.executors is not None:
+        return "checkpoints do not go with executors that outlive tasks: a further attempt goes on in a new container"
     return ""
 
 

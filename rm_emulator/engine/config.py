@@ -105,6 +105,16 @@ class TaskFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Attempts that take longer than others, e.g. `{share: 0.05, times: 3}`."""
 
 
+class CheckpointRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tasks of batch jobs save their work, those of a gang together; only what came after the last time is lost."""
+
+    every_ms: Interval
+    """Work between two checkpoints, e.g. `1h`."""
+    cost_ms: Duration = 0
+    """Time that a checkpoint takes, e.g. `20s`."""
+    restart: Fixed | Drawn = Fixed(0)
+
+
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What breaks, and when somebody notices."""
 
@@ -113,6 +123,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     nodes: NodeFaultRates | None = None
     tasks: TaskFaults | None = None
     """Attempts that fail or are slow, e.g. `{per_hour: 0.01}`."""
+    checkpoints: CheckpointRules | None = None
+    """What attempts save of their work, e.g. `{every: 1h, cost: 20s, restart: 5m}`."""
     noticed_after_ms: Duration | None = None
     """Silence of a node until the loss is noticed. The profile's when left out: yarn and sls at the first check after
     600 s, checks coming in thirds of this time; kubernetes 40 s; events at once, e.g. `60s`.

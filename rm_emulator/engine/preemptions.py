@@ -15,8 +15,12 @@ from schedulers.core.events import ContainerEnded
 PREEMPTED: Final = -102
 #: Exit code of a container that ended with its job (YARN: KILLED_AFTER_APP_COMPLETION).
 KILLED: Final = -107
-#: Rule of the end of a container whose job has failed; no scheduler decides by this rule.
+#: Exit code of a process that was told to end (128 + SIGTERM).
+TERMINATED: Final = 143
+#: Rules of the end of a container whose job has failed, or whose gang has lost a member; no scheduler decides by them.
 JOB_FAILED: Final = "job failed"
+GANG_PARTED: Final = "gang parted"
+_CODES: Final = {JOB_FAILED: KILLED, GANG_PARTED: TERMINATED}
 
 
 class Preemptions:
@@ -36,7 +40,7 @@ class Preemptions:
         # A superfluous copy did not fail.
         if decision.rule != COPY:
             container.master.failed_attempts += 1
-        engine.record_end(container, KILLED if decision.rule == JOB_FAILED else PREEMPTED)
+        engine.record_end(container, _CODES.get(decision.rule, PREEMPTED))
         # Not told at once: the other decisions of the same list are not carried out yet.
         engine.later(engine.calendar.now + 1, END, number, self._tell, container)
 

@@ -106,10 +106,12 @@ class Attempt:
     """Time at which all input was on the node; None without input (column only where there are links)."""
     copy: bool = field(default=False, kw_only=True)
     """Whether another attempt of the task was running at the start (column only where there are copies)."""
+    useful_ms: int | None = field(default=None, kw_only=True)
+    """Work that need not be repeated; None for an attempt that never ran (column only where there are checkpoints)."""
 
 
 #: Columns of tasks.parquet and of jobs.parquet for runs that can fill them.
-OPTIONAL_COLUMNS: Final = ("arrived_ms", "copy")
+OPTIONAL_COLUMNS: Final = ("arrived_ms", "copy", "useful_ms")
 SERVICE_COLUMNS: Final = ("service", "all_started_ms", "start_within_ms")
 FAULT_COLUMNS: Final = ("failed_ms",)
 

@@ -211,7 +211,9 @@ def identity(cell: Cell) -> dict[str, Any]:
 
 def columns(scenario: Scenario) -> list[str]:
     """The optional columns of tasks.parquet in the scenario's runs."""
-    wanted = {"arrived_ms": scenario.spec.cluster.links, "copy": scenario.spec.copies}
+    cluster = scenario.spec.cluster
+    saved = cluster.faults and cluster.faults.checkpoints
+    wanted = {"arrived_ms": cluster.links, "copy": scenario.spec.copies, "useful_ms": saved}
     return [name for name, block in wanted.items() if block is not None]
 
 

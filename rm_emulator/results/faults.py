@@ -19,13 +19,16 @@ def figures(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame) -> FaultFi
     # Of the resource of which an attempt holds the largest part of its node.
     part = pl.max_horizontal(pl.col(f"demand_{name}") / pl.col(name) for name in capacities(nodes)).fill_nan(0.0)
     succeeds, held = pl.col("code") == 0, pl.col("ended_ms") - pl.col("granted_ms")
+    useful = pl.when(succeeds).then(pl.col("ended_ms") - pl.col("started_ms")).otherwise(0)
+    if "useful_ms" in tasks.lazy().collect_schema().names():
+        useful = pl.col("useful_ms").fill_null(0)
     totals = (
         tasks.lazy()
         .join(wide.lazy(), on="node")
         .select(
-            lost=(part * held).filter(~succeeds).sum(),
+            lost=(part * (held - useful)).filter(~succeeds).sum(),
             held=(part * held).sum(),
-            useful=(part * (pl.col("ended_ms") - pl.col("started_ms"))).filter(succeeds).sum(),
+            useful=(part * useful).sum(),
         )
         .collect()
         .row(0, named=True)
@@ -39,9 +42,12 @@ def figures(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame) -> FaultFi
         .select((pl.col("next") - pl.col("ended_ms")) / 1000)
         .collect()
     )
+    alone = jobs.filter(pl.col("finish_ms").is_not_null() & (pl.col("stages") == 1) & pl.col("ideal_ms").is_not_null())
+    took = alone.select((pl.col("finish_ms") - pl.col("first_start_ms")).sum()).item()
     return FaultFigures(
         failed_jobs=int(jobs["failed_ms"].count()) if "failed_ms" in jobs.columns else 0,
         lost_node_s=figure(totals["lost"] / 1000),
         goodput=figure(totals["useful"] / totals["held"]) if totals["held"] else None,
+        ettr=figure(alone["ideal_ms"].sum() / took) if took else None,
         wait_again_s=spread(again.to_series(), Spread),
     )

@@ -174,9 +174,12 @@ class FaultFigures(Struct, frozen=True, kw_only=True):
 
     failed_jobs: Annotated[int, _figure("jobs that failed with a task; in no figure of times", good=-1)] = 0
     lost_node_s: Annotated[
-        Maybe, _figure("held by attempts that did not succeed, in whole nodes x s", "s", good=-1)
+        Maybe, _figure("held in vain by attempts that did not succeed, in whole nodes x s", "s", good=-1)
     ] = None
-    goodput: Annotated[Maybe, _figure("running of attempts that succeeded / all that was held", good=1)] = None
+    goodput: Annotated[Maybe, _figure("work that was not repeated / all that was held", good=1)] = None
+    ettr: Annotated[
+        Maybe, _figure("run times / from first start to end, of ended jobs of one stage, all together", good=1)
+    ] = None
     wait_again_s: Annotated[Spread, _figure("from the end of a lost attempt to the next grant", "s", good=-1)] = (
         Spread()
     )

@@ -10,7 +10,7 @@ The files of `Recorder.write` (times in ms on the simulated clock):
 `tasks.parquet`
     a row per attempt, the fields of `Attempt` and a column `demand_RESOURCE` per resource
     (milli-CPU, MiB, pieces), in order of recording. `arrived_ms` is left out
-    where the cluster has no links, `copy` where there are no copies.
+    where the cluster has no links, `copy` where there are no copies, `useful_ms` where there are no checkpoints.
 `nodes.parquet`
     `node, resource, speed, capacity, start_ms, end_ms, held`: mean units held in a time bucket. Rows with
     `node` null are the whole cluster, on a finer grid; their speed is the capacity-weighted mean.

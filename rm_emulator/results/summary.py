@@ -36,7 +36,7 @@ PATH: Final = "path"
 _OF_TASKS: Final = (
     pl.selectors.by_name(*TASK_COLUMNS)
     | pl.selectors.starts_with("demand_")
-    | pl.selectors.by_name(PATH, "copy", require_all=False)
+    | pl.selectors.by_name(PATH, "copy", "useful_ms", require_all=False)
 )
 _OF_NODES: Final = pl.col("node").is_null() | (pl.col("start_ms") == 0)
 #: So many bytes of Parquet files, and so many cells, are read in one pass: bounds memory and open files.
@@ -241,7 +241,7 @@ class CellTables(NamedTuple):
     jobs: pl.DataFrame
     """Timed (`metrics.timed`), in order of id."""
     tasks: metrics.Attempts
-    """TASK_COLUMNS and the demands (`attempts`)."""
+    """TASK_COLUMNS, the demands, and what checkpoints kept (`attempts`)."""
     nodes: pl.DataFrame
     """All rows of the whole cluster; the first of each node and resource."""
 
@@ -253,7 +253,8 @@ def read_cells(cells: Iterable[Path]) -> Iterator[CellTables]:
         jobs = _read_each(some, "jobs", lambda rows: metrics.timed(rows.sort("id").collect()))
         nodes = list(_read_each(some, "nodes", lambda rows: rows.filter(_OF_NODES).collect()))
         if len(some) == 1:
-            tasks = [attempts(some[0], of_figures(nodes[0]))]
+            saved = [name for name in optional_columns(some[0]) if name == "useful_ms"]
+            tasks = [attempts(some[0], [*of_figures(nodes[0]), *saved])]
         else:
             tasks = map(_counted, _read_each(some, "tasks", lambda rows: rows.select(_OF_TASKS).collect()))
         yield from map(CellTables, jobs, tasks, nodes)

@@ -64,6 +64,7 @@ _FIGURES: Final = (
     ("failed jobs", 1, ("faults", "failed_jobs")),
     ("lost node s", 5, ("faults", "lost_node_s")),
     ("goodput", 2, ("faults", "goodput")),
+    ("ETTR", 2, ("faults", "ettr")),
     ("makespan", 9, ("makespan_s",)),
     ("error p50", 7, ("prediction_error_pct", "p50")),
     ("right queue", 8, ("queue_placement_correct",)),
@@ -76,7 +77,8 @@ _MEANINGS: Final = {
     "busiest": "time spent thinking of the simulated time, of the busiest scheduler",
     "failed jobs": "jobs that failed with a task, in no figure of times",
     "lost node s": "held by attempts that did not succeed, in seconds of a whole node",
-    "goodput": "running of attempts that succeeded, of all that was held",
+    "goodput": "work that was not repeated, of all that was held",
+    "ETTR": "effective training time ratio: run times over time from first start to end, of ended jobs of one stage",
     "in time": "jobs that ended by their deadline, of those that have one",
     "makespan": "from the first submission to the last end",
     "error p50": "half of the jobs were sized with a smaller error: |estimated - true| / true total work",
@@ -84,7 +86,7 @@ _MEANINGS: Final = {
 }
 #: What is shown beside a column, and columns that are fractions, shown in percent.
 _BESIDE: Final = {"error p50": ("p90", ("prediction_error_pct", "p90"))}
-_FRACTIONS: Final = ("right queue", "in time", "busiest", "goodput")
+_FRACTIONS: Final = ("right queue", "in time", "busiest", "goodput", "ETTR")
 
 
 def figures(summary: Summary) -> list[Figure]:

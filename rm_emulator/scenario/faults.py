@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, get_args
 
-from rm_emulator.engine.config import FaultKind, Faults, NodeFault, NodeFaultRates, Worse
+from rm_emulator.engine.config import CheckpointRules, FaultKind, Faults, NodeFault, NodeFaultRates, Worse
 from rm_emulator.issues import Issue, TraceError, did_you_mean, show_value
 from rm_emulator.scenario.durations import parse_duration, show_duration
 from rm_emulator.scenario.schema import Scenario
@@ -38,7 +38,8 @@ def faults_of(read: FaultsBlock | None, nodes: Sequence[Node]) -> Faults | None:
     if read.trace is not None:
         outages += table_of_faults(Path(read.trace), [node.id for node in nodes])
     rates = PRESETS[read.preset] if read.preset is not None else read.nodes and _rates(read.nodes)
-    return into(Faults, read, outages=tuple(outages), nodes=rates)
+    saved = read.checkpoints and into(CheckpointRules, read.checkpoints, restart=_drawn(read.checkpoints.restart))
+    return into(Faults, read, outages=tuple(outages), nodes=rates, checkpoints=saved)
 
 
 def _scheduled(read: FaultsBlock, nodes: Sequence[Node]) -> Iterator[NodeFault]:
@@ -48,9 +49,11 @@ def _scheduled(read: FaultsBlock, nodes: Sequence[Node]) -> Iterator[NodeFault]:
 
 
 def _rates(read: NodeRates) -> NodeFaultRates:
-    repair = read.repair
-    drawn = Drawn(float(repair.mean), repair.cov, repair.kind) if isinstance(repair, Distribution) else Fixed(repair)
-    return into(NodeFaultRates, read, repair=drawn)
+    return into(NodeFaultRates, read, repair=_drawn(read.repair))
+
+
+def _drawn(time: int | Distribution) -> Fixed | Drawn:
+    return Drawn(float(time.mean), time.cov, time.kind) if isinstance(time, Distribution) else Fixed(time)
 
 
 def table_of_faults(path: Path, nodes: Sequence[str]) -> list[NodeFault]:

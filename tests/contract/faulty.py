@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rm_emulator.engine.config import Faults, NodeFault, NodeFaultRates, TaskFaults, Worse
+from rm_emulator.engine.config import CheckpointRules, Faults, NodeFault, NodeFaultRates, TaskFaults, Worse
 from rm_emulator.testing import Case, Ran, Subject, case_for, run_case, scheduler_config
 from rm_emulator.workload.model import Drawn, Fixed, WorkloadJob
 from schedulers.core import keyed
@@ -29,6 +29,7 @@ def faulty_case(subject: Subject, seed: int) -> Case:
         noticed_after_ms=int(rng.choice([0, span // 50, span // 5])),
         evicted_after_ms=int(rng.choice([0, span // 20])),
         drain_limit_ms=int(rng.choice([0, span // 10, 10 * span])),
+        checkpoints=_saved(seed, span) if made.config.executors is None else None,
     )
     jobs = tuple(_with_gangs(rng, entry, made) for entry in made.workload.jobs)
     return replace(
@@ -87,6 +88,18 @@ def _of_tasks(rng: np.random.Generator, span: int) -> TaskFaults:
         attempts=int(rng.integers(1, 5)),
         backoff_ms=int(rng.choice([0, 0, span // 100])),
         stragglers=Worse(share=0.2, times=3.0) if rng.random() < 0.5 else None,
+    )
+
+
+def _saved(seed: int, span: int) -> CheckpointRules | None:
+    # Draws of their own, so that all other draws stay.
+    rng = keyed.generator(seed, "contract checkpoints")
+    if rng.random() < 0.5:
+        return None
+    return CheckpointRules(
+        every_ms=span // int(rng.choice([10, 50, 200])),
+        cost_ms=int(rng.choice([0, span // 1000])),
+        restart=Fixed(int(rng.choice([0, span // 100]))) if rng.random() < 0.5 else Drawn(span / 100, 2.0),
     )
 
 

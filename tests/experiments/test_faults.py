@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import yaml
 
 from rm_emulator.experiments import grid
 from rm_emulator.results.chart import Cells
@@ -69,6 +70,25 @@ def test_the_figures_of_faults_are_in_the_summary(whole: Path) -> None:
     assert all(run["faults"]["goodput"] < 1 for run in runs)
     failed = sum(run["faults"]["failed_jobs"] for run in runs)
     assert failed == sum(run["unfinished_jobs"] for run in runs) > 0
+
+
+def test_kept_work_reaches_the_summary_of_one_cell_and_of_many(tmp_path: Path) -> None:
+    saved = {"schedule": [{"at": "25m", "node": "n1"}], "checkpoints": {"every": "10m"}}
+    stage = {"name": "s", "demand": {"cpu": 1}, "duration": "1h"}
+    spec = {
+        "cluster": {"profile": "events", "nodes": [{"count": 2, "capacity": {"cpu": 1}}], "faults": saved},
+        "workload": {"kind": "jobs", "jobs": [{"name": "a", "stages": [stage]}]},
+        "policies": [{"kind": "fifo"}, {"kind": "fair"}],
+    }
+    head = {"apiVersion": "rm-emulator.io/v1alpha1", "kind": "Scenario", "metadata": {"name": "saved"}}
+    for count in (1, 2):
+        file = tmp_path / f"{count}.yaml"
+        file.write_text(yaml.safe_dump({**head, "spec": {**spec, "policies": spec["policies"][:count]}}))
+        grid.run(load(file), tmp_path / str(count), jobs=1)
+        runs = json.loads((tmp_path / str(count) / "summary.json").read_text())["runs"]
+        # 60 minutes of work in the 25 and 40 for which a node was held.
+        assert [run["faults"]["goodput"] for run in runs] == [pytest.approx(60 / 65)] * count
+        assert [run["faults"]["ettr"] for run in runs] == [pytest.approx(60 / 65)] * count
 
 
 def test_faults_of_nodes_are_shown_on_the_gantt_of_nodes(whole: Path) -> None:

@@ -41,6 +41,20 @@ def test_without_a_lost_attempt_nothing_waits_again() -> None:
     assert (found.lost_node_s, found.goodput, found.wait_again_s.mean) == (0.0, 1.0, None)
 
 
+def test_work_that_checkpoints_kept_is_useful_and_not_lost() -> None:
+    recorder = Recorder(NODES, more=("useful_ms",))
+    recorder.demand("j", 0, (500, 100))
+    # Half of node a: 9 s held of which 6 were kept, then 6 s of which 4 were the rest.
+    recorder.task(Attempt("j", 0, 0, 0, "a", 1, 0, 0, 9000, False, -100, useful_ms=6000))
+    recorder.task(Attempt("j", 0, 0, 1, "a", 2, 9000, 9000, 15000, False, 0, useful_ms=4000))
+    recorder.job(JobRow(id="j", submit_ms=0, tasks=1, work_ms=1, first_start_ms=0, finish_ms=15000, ideal_ms=10000))
+    recorder.finish(0)
+    found = figures(recorder._jobs.frame().collect(), recorder._tasks.frame().collect(), recorder.node_rows())
+    recorder.close()
+    assert found.lost_node_s == 1.5
+    assert found.goodput == found.ettr == round(10 / 15, 12)
+
+
 def test_a_figure_of_a_large_file_is_that_of_memory() -> None:
     jobs, tasks, nodes = tables([(0, 0, "a", 0, 1, 9, 1), (0, 1, "b", 12, 12, 20, 0)])
     assert figures(jobs, tasks.lazy(), nodes) == figures(jobs, tasks, nodes)

@@ -110,6 +110,9 @@ def test_a_resolved_scenario_has_the_lines_of_its_table_of_faults(tmp_path: Path
         ({"nodes": {"per_1000_node_days": 0, "repair": "1h"}}, "per_1000_node_days: 0 is not accepted"),
         ({"nodes": {"per_1000_node_days": 4, "repair": 0}}, "`repair` is 0"),
         ({"nodes": {"per_1000_node_days": 4}}, "repair"),
+        ({"checkpoints": {"every": "1h"}}, "nothing breaks"),
+        ({"preset": "cpu", "checkpoints": {"every": 0}}, "expected a duration above zero"),
+        ({"preset": "cpu", "checkpoints": {"cost": "1s"}}, "checkpoints.every: 'every' is missing"),
         ({"trace": "none.csv"}, "cannot be read as a table of faults"),
     ],
 )

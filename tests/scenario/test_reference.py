@@ -34,6 +34,7 @@ spec:
     faults:
       schedule: [{at: 1m}]
       nodes: {per_1000_node_days: 1, repair: 1h, lemons: {share: 0.1, times: 2}}
+      checkpoints: {every: 1h}
       tasks: {stragglers: {share: 0.1, times: 2}}
   queues: [{name: a}]
   workload: WORKLOAD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.copies import Copies
 from rm_emulator.engine.features.data import DataFeature, DataOfCopies
 from rm_emulator.engine.features.disorder import DisorderFeature
@@ -30,6 +31,7 @@ _ALL: Final[tuple[type[Feature], ...]] = (
     UnlikeNodes,
     NodeFaults,
     FailingTasks,
+    Checkpoints,
     Overbooking,
     ServicesFeature,
     Copies,

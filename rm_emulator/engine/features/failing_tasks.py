@@ -64,7 +64,9 @@ class FailingTasks(Feature):
         if fails is None:
             self.engine.calendar.at(when, rank, key, callback, value)
         else:
-            self.engine.calendar.at(when - value.runtime + fails, rank, key, self._fail, value)
+            # A gang that goes on again may have more to run than when the failure was drawn: never in the past.
+            at = max(when - value.runtime + fails, self.engine.calendar.now)
+            self.engine.calendar.at(at, rank, key, self._fail, value)
 
     def _fails_after(self, container: Container) -> int | None:
         """Time from the start of an attempt to its failure, ms; None for an attempt that succeeds."""
@@ -79,8 +81,9 @@ class FailingTasks(Feature):
 
     def _fail(self, container: Container) -> None:
         engine = self.engine
-        # As in `Simulation.over`: the container may be gone meanwhile.
-        if engine.containers.get(container.container) is container and container.started_ms is not None:
+        # As in `Simulation.over`: the container may be gone meanwhile, or have failed before.
+        is_there = engine.containers.get(container.container) is container and not container.code
+        if is_there and container.started_ms is not None:
             container.runtime, container.code = engine.calendar.now - container.started_ms, FAILED
             engine.over(container)
 

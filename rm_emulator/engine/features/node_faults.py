@@ -16,6 +16,7 @@ from rm_emulator.engine.config import NodeFault
 from rm_emulator.engine.containers import Container
 from rm_emulator.engine.control import PATIENCE
 from rm_emulator.engine.faults import node_faults
+from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.profile import Engine
 from schedulers.core.containers import ABORTED
@@ -104,6 +105,8 @@ class NodeFaults(Feature):
         noticed, lost = self._times(fault)
         if fault.kind in _UNHEARD:
             engine.profile.silenced(node)
+        if fault.kind == "death" and (saving := engine.feature(Checkpoints)) is not None:
+            saving.node_died(node)
         if lost > noticed:
             self._later(noticed, self._notice, out)
         self._later(lost, self._lose, out)
@@ -143,7 +146,9 @@ class NodeFaults(Feature):
         # A node within hearing reports its ends first, and beats no more.
         engine.profile.silenced(node)
         for container in [each for each in engine.containers.values() if each.index == node]:
-            del engine.containers[container.container]
+            # With a member of a gang the others may have left before their turn comes.
+            if engine.containers.pop(container.container, None) is None:
+                continue
             engine.tell_removal(container)
             # An idle executor, or one on its way, has no attempt to lose.
             if container.stage >= 0 and not container.has_ended:

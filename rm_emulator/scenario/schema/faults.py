@@ -6,13 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rm_emulator.engine.config import Faults, NodeFault, NodeFaultRates
+from rm_emulator.engine.config import CheckpointRules, Faults, NodeFault, NodeFaultRates
 from rm_emulator.scenario.schema.structs import block
 from rm_emulator.scenario.schema.values import Distribution, StartUp, mistake
 
 _EntryKeys: Any = block(NodeFault, "node")
 _RatesKeys: Any = block(NodeFaultRates, "repair")
-_FaultsKeys: Any = block(Faults, "outages", "nodes")
+_CheckpointKeys: Any = block(CheckpointRules, "restart")
+_FaultsKeys: Any = block(Faults, "outages", "nodes", "checkpoints")
 
 
 class FaultEntry(_EntryKeys):  # type: ignore[misc]
@@ -37,6 +38,13 @@ class NodeRates(_RatesKeys):  # type: ignore[misc]
         return self
 
 
+class CheckpointsBlock(_CheckpointKeys):  # type: ignore[misc]
+    """Tasks of batch jobs save their work, those of a gang together; only what came after the last time is lost."""
+
+    restart: StartUp = 0
+    """From the start of a further attempt until work goes on, e.g. `{kind: lognormal, mean: 39m, cov: 9.7}`."""
+
+
 class FaultsBlock(_FaultsKeys):  # type: ignore[misc]
     """What breaks, and when somebody notices ([faults](faults.md))."""
 
@@ -50,3 +58,5 @@ class FaultsBlock(_FaultsKeys):  # type: ignore[misc]
     """
     nodes: NodeRates | None = None
     """Faults of nodes at random, e.g. `{per_1000_node_days: 4, repair: 2h}`."""
+    checkpoints: CheckpointsBlock | None = None
+    """What attempts save of their work, e.g. `{every: 1h, cost: 20s, restart: 5m}`."""
