@@ -15,10 +15,11 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import yaml
@@ -48,7 +49,6 @@ _CONTROLLERS: Final = (
 )
 _STAGES: Final = Path(__file__).parent / "stages.yaml"
 _READY_S: Final = 60.0
-_POD_GROUPS: Final = ("--feature-gates=GenericWorkload=true", "--runtime-config=api/alpha=true,api/beta=true")
 #: Ports are chosen from here on.
 LOWEST_PORT: Final = 10_000
 
@@ -61,16 +61,21 @@ class Devcluster:
     """One control plane in one folder."""
 
     def __init__(
-        self, folder: Path, *, build: bool = False, version: str = binaries.VERSION, pod_groups: bool = False
+        self,
+        folder: Path,
+        *,
+        build: bool = False,
+        version: str = binaries.VERSION,
+        flags: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """pod_groups: serve Kubernetes' PodGroups, which are off by default."""
+        """flags: further ones, by part."""
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.programs = binaries.need(version, build=build)
         self._ports = self._chosen_ports()
         self.authority = Authority(self.folder / "pki")
         self.processes = {part: Process(self.folder, part) for part in PARTS}
-        self._pod_groups = pod_groups
+        self._flags = flags
 
     # -- where ----------------------------------------------------------------------------------
 
@@ -131,7 +136,7 @@ class Devcluster:
             "scheduler": lambda: self._scheduler(config),
         }
         process = self.processes[part]
-        process.start(commands[part](), env=_environment())
+        process.start([*commands[part](), *self._flags.get(part, ())], env=_environment())
         if part == "apiserver":
             self._wait(process, self._answers)
         elif part == "etcd":
@@ -220,7 +225,6 @@ class Devcluster:
             "--enable-priority-and-fairness=false",
             "--max-requests-inflight=0",
             "--max-mutating-requests-inflight=0",
-            *(_POD_GROUPS if self._pod_groups else ()),
         ]
 
     def _controller_manager(self) -> list[str]:

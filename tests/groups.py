@@ -29,7 +29,7 @@ SHARED: Final = (
 )
 #: Those that start their own, because they kill parts of it or want it bare. All others have one that is emptied for
 #: each (`alone`).
-OWN: Final = ("chaos", "outage", "podgroups", "readme", "tutorial")
+OWN: Final = ("chaos", "faults", "outage", "podgroups", "readme", "tutorial")
 _IN_PARTS: Final = ("tests/contract/test_contracts.py", "tests/same/")
 _PAGES: Final = "tests/test_pages.py"
 #: Groups in the order in which they are begun, and the one file that takes as long as a group.

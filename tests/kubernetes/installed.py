@@ -8,10 +8,11 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import pytest
 import yaml
@@ -27,6 +28,9 @@ from schedulers.objects import names
 
 #: Of a devcluster.
 NODES = 4
+#: Further flags by part of a control plane.
+Flags: TypeAlias = Mapping[str, Sequence[str]]
+NO_FLAGS: Flags = MappingProxyType({})
 
 
 def programs(version: str = binaries.VERSION) -> Mapping[str, Path]:
@@ -50,10 +54,10 @@ def program(name: str) -> Path:
 
 
 @contextmanager
-def a_control_plane(folder: Path, *, version: str = binaries.VERSION, pod_groups: bool = False) -> Iterator[Devcluster]:
+def a_control_plane(folder: Path, *, version: str = binaries.VERSION, flags: Flags = NO_FLAGS) -> Iterator[Devcluster]:
     """A control plane that is not up yet, and gone at the end."""
     programs(version)
-    cluster = Devcluster(folder, version=version, pod_groups=pod_groups)
+    cluster = Devcluster(folder, version=version, flags=flags)
     try:
         yield cluster
     finally:
@@ -62,10 +66,10 @@ def a_control_plane(folder: Path, *, version: str = binaries.VERSION, pod_groups
 
 @contextmanager
 def a_devcluster(
-    folder: Path, *, version: str = binaries.VERSION, reserved: bool = True, pod_groups: bool = False
+    folder: Path, *, version: str = binaries.VERSION, reserved: bool = True, flags: Flags = NO_FLAGS
 ) -> Iterator[Devcluster]:
     """A control plane with 4 nodes (reserved: as the overlays want them) and our CRDs."""
-    with a_control_plane(folder, version=version, pod_groups=pod_groups) as cluster:
+    with a_control_plane(folder, version=version, flags=flags) as cluster:
         cluster.up(nodes=NODES, reserved=reserved)
         apply_crds(cluster)
         yield cluster

@@ -13,11 +13,12 @@ from schedulers.objects.podgroup import PATHS
 from tests.kubernetes.installed import Installed, a_devcluster, wait
 
 pytestmark = pytest.mark.controlplane
+POD_GROUPS = ("--feature-gates=GenericWorkload=true", "--runtime-config=api/alpha=true,api/beta=true")
 
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]:
-    with a_devcluster(tmp_path_factory.mktemp("podgroups"), pod_groups=True) as cluster:
+    with a_devcluster(tmp_path_factory.mktemp("podgroups"), flags={"apiserver": POD_GROUPS}) as cluster:
         yield cluster
 
 
