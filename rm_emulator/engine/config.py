@@ -101,6 +101,10 @@ class TaskFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Time for which a stage asks for nothing after a failure; twice as long for each further failure of the task, and
     6 minutes at most, e.g. `10s`.
     """
+    hangs: Probability = 0.0
+    """Part of the attempts that hang, each somewhere in its run time, e.g. `0.01`."""
+    watchdog_ms: Interval = 600_000
+    """From there on until a hanging attempt is ended, which is a failure (`mapreduce.task.timeout`), e.g. `5m`."""
     stragglers: Worse | None = None
     """Attempts that take longer than others, e.g. `{share: 0.05, times: 3}`."""
 

@@ -51,8 +51,8 @@ def _rate_issues(loaded: Loaded, faults: FaultsBlock) -> Iterator[Issue]:
         yield loaded.issue((*_AT, "nodes"), "a second set of rates beside `preset`; take one of the two out")
     if tasks is not None and tasks.per_hour and tasks.probability:
         yield loaded.issue((*_AT, "tasks", "probability"), "a second rate beside `per_hour`; take one of the two out")
-    if tasks is not None and not (tasks.per_hour or tasks.probability or tasks.stragglers):
-        yield loaded.issue((*_AT, "tasks"), "no task has a fault (expected per_hour, probability or stragglers)")
+    if tasks is not None and not (tasks.per_hour or tasks.probability or tasks.hangs or tasks.stragglers):
+        yield loaded.issue((*_AT, "tasks"), "no task has a fault (expected per_hour, probability, hangs or stragglers)")
     if faults.nodes is not None and (faults.nodes.kind == "slow") != (faults.nodes.times != 1):
         yield loaded.issue((*_AT, "nodes"), _SLOW)
 

@@ -88,6 +88,9 @@ def _of_tasks(rng: np.random.Generator, span: int) -> TaskFaults:
         attempts=int(rng.integers(1, 5)),
         backoff_ms=int(rng.choice([0, 0, span // 100])),
         stragglers=Worse(share=0.2, times=3.0) if rng.random() < 0.5 else None,
+        # From what was drawn before, so that all other draws stay.
+        hangs=0.1 if fails else 0.0,
+        watchdog_ms=span // 20,
     )
 
 

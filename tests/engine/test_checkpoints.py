@@ -107,6 +107,27 @@ def test_what_a_gang_keeps_is_its_work_whatever_fails() -> None:
     assert kept == [5 * HOUR] * 3
 
 
+def test_an_attempt_that_hangs_holds_its_room_until_the_watchdog_and_then_failed() -> None:
+    hangs = TaskFaults(hangs=1, watchdog_ms=20 * MINUTE, attempts=1)
+    done = Ran(batch("a", ms=HOUR), profile="events", tasks=hangs)
+    (task,) = done.kept.tasks
+    assert task.code == 1
+    assert 20 * MINUTE <= task.ended_ms < 80 * MINUTE
+    assert done.kept.jobs[0].failed_ms is not None
+
+
+def test_what_was_saved_before_a_gang_hung_is_kept_and_no_more() -> None:
+    hangs = TaskFaults(hangs=0.5, watchdog_ms=20 * MINUTE, attempts=100)
+    done = ran(batch("a", 2, 5 * HOUR, gang=True), tasks=hangs, nodes=2)
+    assert [task.code for task in done.kept.tasks if not task.code] == [0, 0]
+    hung = [task for task in done.kept.tasks if task.code]
+    assert hung
+    # The last 20 minutes and more of each were in vain.
+    assert all(task.ended_ms - task.granted_ms - (task.useful_ms or 0) >= 20 * MINUTE for task in hung)
+    kept = [sum(task.useful_ms or 0 for task in done.kept.tasks if task.task == index) for index in range(2)]
+    assert kept == [5 * HOUR] * 2
+
+
 def test_an_end_that_nobody_heard_is_worked_again() -> None:
     # Silent from 50 min on, lost at 70; the end at 60 was not heard, and what a single task had saved went with it.
     outages = [fault(50 * MINUTE, "silent")]

@@ -151,6 +151,11 @@ class Checkpoints(Feature):
         container.useful_ms = max(0, work.saved_ms - member.began_ms)
         self._part(work)
 
+    def stand_still(self, container: Container) -> None:
+        """Let the work stop though all are there, until somebody ends the container."""
+        if (work := self._of.get(container.container)) is not None:
+            self._stop(work)
+
     def node_died(self, node: int) -> None:
         """Stop the work of all on a node from now on, whenever the death is noticed."""
         there = []

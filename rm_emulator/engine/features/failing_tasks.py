@@ -1,4 +1,4 @@
-"""Faults of tasks: attempts that fail or are slow, and jobs that fail with a task after so many attempts."""
+"""Faults of tasks: attempts that fail, hang or are slow, and jobs that fail with a task after so many attempts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable
 from math import log1p
 from typing import Any, Final
 
-from rm_emulator.engine.calendar import ASK
+from rm_emulator.engine.calendar import ASK, END
 from rm_emulator.engine.containers import Container, Master
+from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.preemptions import JOB_FAILED
 from rm_emulator.engine.profile import Engine
@@ -24,7 +25,7 @@ _LONGEST_BACKOFF_MS: Final = 360_000
 
 
 class FailingTasks(Feature):
-    """Attempts that fail or are slow. An attempt that fails in an executor takes the executor along.
+    """Attempts that fail, hang or are slow. An attempt that fails in an executor takes the executor along.
 
     The failures of services are those of their nodes: a service's task has no run time to fail in.
     """
@@ -59,14 +60,37 @@ class FailingTasks(Feature):
     # -- an attempt fails -------------------------------------------------------------------------
 
     def _enter_end(self, when: int, rank: int, key: int, callback: Callable[[Any], object], value: Container) -> None:
-        """Enter the end of a task, or its failure before."""
-        fails = self._fails_after(value)
-        if fails is None:
-            self.engine.calendar.at(when, rank, key, callback, value)
+        """Enter the end of a task, or what comes first before: its failure, or that it hangs."""
+        fails, hangs = self._fails_after(value), self._hangs_after(value)
+        if hangs is not None and (fails is None or hangs < fails):
+            after, callback = hangs, self._hang
+        elif fails is not None:
+            after, callback = fails, self._fail
         else:
-            # A gang that goes on again may have more to run than when the failure was drawn: never in the past.
-            at = max(when - value.runtime + fails, self.engine.calendar.now)
-            self.engine.calendar.at(at, rank, key, self._fail, value)
+            self.engine.calendar.at(when, rank, key, callback, value)
+            return
+        # Drawn from the attempt's first instant on, when a member of a gang may still wait: never in the past.
+        self.engine.calendar.at(max(when - value.runtime + after, self.engine.calendar.now), rank, key, callback, value)
+
+    def _hangs_after(self, container: Container) -> int | None:
+        """Time from the start of an attempt until it hangs, ms; None for an attempt that does not."""
+        share = self._rules.hangs
+        if not share or (drawn := self._draw("hangs", container)) >= share:
+            return None
+        return round(drawn / share * container.runtime)
+
+    def _hang(self, container: Container) -> None:
+        """Let an attempt stand still until the watchdog ends it; the others of its gang wait."""
+        if self._is_running(container):
+            if (saving := self.engine.feature(Checkpoints)) is not None:
+                saving.stand_still(container)
+            at = self.engine.calendar.now + self._rules.watchdog_ms
+            self.engine.calendar.at(at, END, container.container, self._fail, container)
+
+    def _is_running(self, container: Container) -> bool:
+        # As in `Simulation.over`: the container may be gone meanwhile, or have failed before.
+        is_there = self.engine.containers.get(container.container) is container
+        return is_there and not container.code and container.started_ms is not None
 
     def _fails_after(self, container: Container) -> int | None:
         """Time from the start of an attempt to its failure, ms; None for an attempt that succeeds."""
@@ -80,12 +104,10 @@ class FailingTasks(Feature):
         return None
 
     def _fail(self, container: Container) -> None:
-        engine = self.engine
-        # As in `Simulation.over`: the container may be gone meanwhile, or have failed before.
-        is_there = engine.containers.get(container.container) is container and not container.code
-        if is_there and container.started_ms is not None:
-            container.runtime, container.code = engine.calendar.now - container.started_ms, FAILED
-            engine.over(container)
+        if self._is_running(container):
+            assert container.started_ms is not None
+            container.runtime, container.code = self.engine.calendar.now - container.started_ms, FAILED
+            self.engine.over(container)
 
     # -- a failure is heard -----------------------------------------------------------------------
 
