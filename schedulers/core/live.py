@@ -80,6 +80,11 @@ class StageState:
         return self.parents_left == 0 and self.asked
 
     @property
+    def kept_back(self) -> int:
+        """Number of tasks whose turn comes with a task of a parent (see `ties`)."""
+        return self.tasks - self.finished - self.running - self.waiting
+
+    @property
     def waiting_non_pilots(self) -> int:
         """Number of waiting tasks besides pilots."""
         return self.waiting - len(self.pilots)

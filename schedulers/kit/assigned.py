@@ -202,7 +202,11 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
         if not self.assigns_early:
             return stage.index in job.open
         above = (job.stages[parent] for parent in job.spec.stages[stage.index].above)
-        return all(parent.waiting == len(self.node_queues.by_stage.get((job.id, parent.index), ())) for parent in above)
+        # A parent's task that is kept back would come behind its children, and never have a turn.
+        queued = self.node_queues.by_stage
+        return all(
+            not parent.kept_back and parent.waiting == len(queued.get((job.id, parent.index), ())) for parent in above
+        )
 
     # -- assigning --------------------------------------------------------------------------------
 

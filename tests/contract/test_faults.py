@@ -45,9 +45,10 @@ def test_every_policy_keeps_its_promises_under_faults(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [87, 2065])
+@pytest.mark.parametrize("seed", [87, 690, 2065])
 def test_scenarios_that_once_differed(seed: int) -> None:
     # 2065: after another node came, only the first job that was looked at had its ways measured anew.
+    # 690: a plan had tasks in front of those of a parent that a one-to-one edge still kept back, and never went on.
     # 87: ticks that stand in no log changed the order in which jobs of a lost node were assigned again.
     _holds((7 * seed) % len(SUBJECTS), seed)
 

@@ -77,9 +77,15 @@ class Followed(AssigningPolicy, NeedsEstimates):
         """The tasks in no queue, and the stages with tasks that cannot be assigned now."""
         items: list[Item] = []
         never: Unqueued = {}
+        later: Unqueued = {}
         for job in jobs:
             for index in topological_order(job.spec.stages):
                 stage = job.stages[index]
+                # A parent's task that is kept back would come behind its children, and never have a turn.
+                kept_back = any(job.stages[parent].kept_back for parent in job.spec.stages[index].above)
+                if kept_back or _depends_on(job, index, later):
+                    later[job, index] = None
+                    continue
                 tasks = unqueued_tasks(stage, self.node_queues.by_stage.get((job.id, index)))
                 if tasks and (_depends_on(job, index, never) or not np.isfinite(forecast.free(stage)).any()):
                     never[job, index] = None
