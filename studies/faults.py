@@ -113,7 +113,7 @@ def closed_rows(trainings: Sequence[Training] = TRAININGS, failures: int = FAILU
         yield [
             f"{8 * each.nodes:,}",
             f"{each.mttf_s / 3600:.1f}",
-            *(f"{s / 60:g}" for s in (each.every_s, each.cost_s, each.restart_s)),
+            *(f"{s / 60:.3g}" for s in (each.every_s, each.cost_s, each.restart_s)),
             over_seeds(found, 4),
             f"{form:.4f}",
             over_seeds([one / form for one in found], 3),
