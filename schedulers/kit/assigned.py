@@ -179,9 +179,7 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
             return
         if job.size_ms != self._sizes.get(name):
             queues.remove_all(queues.by_job.get(name, {}).values())
-        short = [
-            stage.index for stage in job.stages if stage.waiting != len(queues.by_stage.get((name, stage.index), ()))
-        ]
+        short = [stage.index for stage in job.stages if not queues.holds_all(name, stage)]
         if not short or not job.admitted:
             return
         behind = dict[int, None]()
@@ -203,10 +201,7 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
             return stage.index in job.open
         above = (job.stages[parent] for parent in job.spec.stages[stage.index].above)
         # A parent's task that is kept back would come behind its children, and never have a turn.
-        queued = self.node_queues.by_stage
-        return all(
-            not parent.kept_back and parent.waiting == len(queued.get((job.id, parent.index), ())) for parent in above
-        )
+        return all(not parent.kept_back and self.node_queues.holds_all(job.id, parent) for parent in above)
 
     # -- assigning --------------------------------------------------------------------------------
 
@@ -224,12 +219,9 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
 
     def next_stages(self, job: JobState) -> Sequence[StageState]:
         """Stages with tasks to be assigned now, by index."""
-        tasks = self.node_queues.by_stage
-        return [
-            stage
-            for stage in job.stages
-            if stage.waiting != len(tasks.get((job.id, stage.index), ())) and self._may_be_assigned(job, stage)
-        ]
+        queues = self.node_queues
+        short = (stage for stage in job.stages if not queues.holds_all(job.id, stage))
+        return [stage for stage in short if self._may_be_assigned(job, stage)]
 
     def assign_stage(self, job: JobState, stage: StageState, placer: Assigner, forecast: Forecast) -> bool:
         """Assign, by the placer, all tasks of a stage that are in no queue; False if they fit no node."""

@@ -91,6 +91,10 @@ class NodeQueues:
             if entry.number in self.by_job.get(entry.job, ()):  # it has not gone with another
                 self.remove(entry)
 
+    def holds_all(self, job: str, stage: StageState) -> bool:
+        """Whether every waiting task of the stage is in a queue."""
+        return stage.waiting == len(self.by_stage.get((job, stage.index), ()))
+
     def in_order(self) -> list[QueuedTask]:
         """All queued tasks by number."""
         return sorted(
