@@ -60,7 +60,7 @@ class FailingTasks(Feature):
     # -- an attempt fails -------------------------------------------------------------------------
 
     def _enter_end(self, when: int, rank: int, key: int, callback: Callable[[Any], object], value: Container) -> None:
-        """Enter the end of a task, or what comes first before: its failure, or that it hangs."""
+        """Enter the end of a task; in place of the end a failure or a hang that comes before."""
         fails, hangs = self._fails_after(value), self._hangs_after(value)
         if hangs is not None and (fails is None or hangs < fails):
             after, callback = hangs, self._hang
