@@ -5,44 +5,35 @@ The fast lane holds no others to their promises in one scenario either.
 
 from __future__ import annotations
 
+from typing import Final, TypeGuard
+
 import pytest
 
-from rm_emulator.testing import Subject
 from tests.contract.chosen import Commit
 
-_MORE = "test_promise_in_more_scenarios"
+_ONE: Final = "test_promise"
+_MORE: Final = "test_promise_in_more_scenarios"
 
 
 # Before pytest's own, which leaves out what `-m` does not name.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    commit = None if config.getoption("--nightly") else Commit.here()
-    if commit is None:
+    matrix = [item for item in items if _names_a_subject(item)]
+    if not matrix or config.getoption("--nightly"):
         return
-    left_out, held = [], dict[str, bool]()
-    for item in items:
-        if (found := _subject(item)) is None:
+    held = Commit.here().held_to(matrix[0].module.BY_NAME)
+    gone = set[pytest.Item]()
+    for item in matrix:
+        if item.callspec.params["name"] in held:
             continue
-        name, subject = found
-        if name not in held:
-            held[name] = commit.draws(name) or commit.concerns(subject)
-        if held[name]:
-            continue
-        if isinstance(item, pytest.Function) and item.originalname == "test_promise":
+        if item.originalname == _ONE:
             item.add_marker(pytest.mark.slow)
         else:
-            left_out.append(item)
-    if left_out:
-        gone = set(left_out)
-        items[:] = [item for item in items if item not in gone]
-        config.hook.pytest_deselected(items=left_out)
+            gone.add(item)
+    items[:] = [item for item in items if item not in gone]
+    config.hook.pytest_deselected(items=list(gone))
 
 
-def _subject(item: pytest.Item) -> tuple[str, Subject] | None:
-    """Name and subject of a promise of the matrix; None: the test is none."""
-    if not isinstance(item, pytest.Function) or item.originalname not in {"test_promise", _MORE}:
-        return None
-    if (subjects := getattr(item.module, "BY_NAME", None)) is None:
-        return None
-    name: str = item.callspec.params["name"]
-    return name, subjects[name]
+def _names_a_subject(item: pytest.Item) -> TypeGuard[pytest.Function]:
+    """Whether the test holds a subject of the matrix to a promise."""
+    return isinstance(item, pytest.Function) and item.originalname in {_ONE, _MORE}

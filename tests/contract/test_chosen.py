@@ -33,12 +33,23 @@ def test_a_commit_that_changes_what_all_policies_are_made_from_concerns_all_subj
     assert all(map(commit.concerns, BY_NAME.values()))
 
 
-def test_each_commit_draws_about_an_eighth_of_all_subjects() -> None:
+def test_a_commit_is_held_to_all_that_it_concerns_where_these_are_few() -> None:
+    commit = Commit("0" * 40, frozenset({ROOT / "schedulers" / "policies" / "hdrf.py"}))
+    assert {name for name, subject in BY_NAME.items() if commit.concerns(subject)} <= commit.held_to(BY_NAME)
+
+
+def test_a_commit_that_concerns_all_is_held_to_about_a_quarter_of_them() -> None:
     for number in range(20):
-        drawn = sum(Commit(f"{number:040x}", frozenset[Path]()).draws(name) for name in BY_NAME)
+        commit = Commit(f"{number:040x}", frozenset({ROOT / "schedulers" / "core" / "policy.py"}))
+        assert 0.12 < len(commit.held_to(BY_NAME)) / len(BY_NAME) < 0.4
+
+
+def test_each_commit_is_held_to_about_an_eighth_of_what_it_does_not_concern() -> None:
+    for number in range(20):
+        drawn = len(Commit(f"{number:040x}", frozenset[Path]()).held_to(BY_NAME))
         assert 0.05 < drawn / len(BY_NAME) < 0.2
 
 
 def test_every_subject_is_drawn_by_some_commit() -> None:
     commits = [Commit(f"{number:040x}", frozenset[Path]()) for number in range(100)]
-    assert all(any(commit.draws(name) for commit in commits) for name in BY_NAME)
+    assert set().union(*(commit.held_to(BY_NAME) for commit in commits)) == set(BY_NAME)
