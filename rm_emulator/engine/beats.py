@@ -29,6 +29,8 @@ class Beats(Profile):
 
     offers = "heartbeat"
     has_masters = True
+    settle_ms = 10_000
+    """Source: hadoop-yarn 3.3, yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms."""
     sleeps_at_once: ClassVar[bool] = False
     """Whether all nodes leave the ring with the last waiting task, instead of each at its next turn."""
 
@@ -43,7 +45,7 @@ class Beats(Profile):
         self._ids = [node.id for node in config.nodes]
         phases = keyed.generator(engine.seed, "phases").integers(0, config.heartbeat_ms, len(self._ids)).tolist()
         self._disorder = engine.feature(DisorderFeature)
-        beat = self._hear_beat if self._disorder is None else self._beat_in_disorder
+        self._beat = beat = self._hear_beat if self._disorder is None else self._beat_in_disorder
         self._idle_beats = self.control.idle_beats
         idle = self._beats_pass if self._disorder is None and self._idle_beats is not None else None
         self._idle = idle
@@ -157,10 +159,7 @@ class Beats(Profile):
 
     def silenced(self, node: int) -> None:
         """Let the node beat no more, after a last report."""
-        ended, self._ended[node] = self._ended[node], []
-        self._unreported -= len(ended)
-        for container in ended:
-            self.report(container)
+        self._hear_reports(node)
         self.ring.mute(node)
 
     def heard_again(self, node: int) -> None:
@@ -176,6 +175,20 @@ class Beats(Profile):
     def report(self, container: Container) -> None:
         """Report an end in a beat."""
         self.engine.tell_end(container)
+
+    def has_reached(self, container: Container, at: int) -> bool:
+        """Whether the master had taken the grant in a call before."""
+        job = container.master
+        return container.stage == job.master_stage or self.masters.answer(job, container.granted_ms) < at
+
+    def back(self) -> None:
+        """See Profile.back; phases stay."""
+        self.ring.begin_anew(self._hear_reports, None)
+
+    def ready(self) -> None:
+        """See Profile.ready."""
+        self.ring.begin_anew(self._beat, self._idle)
+        self.freed(None)
 
     # -- a beat ---------------------------------------------------------------------------------
 
@@ -204,17 +217,21 @@ class Beats(Profile):
             self.ring.discard(node)
             return  # no waiting task fits the free room: the beat would change nothing
         if ended:
-            # Emptied before the reports: a report may enter further ends of the same node.
-            self._ended[node] = []
-            self._unreported -= len(ended)
-            for container in ended:
-                self.report(container)
+            self._hear_reports(node)
         # Fast path: most ends leave nothing to start, and the beat that told of the end changes nothing more.
         if self._idle is not None and self._idle():
             self._let_pass(((engine.calendar.now, node),))
             return
         engine.ask(Heartbeat(engine.calendar.now, name))
         self._settle(node, changed=self.control.version != version)
+
+    def _hear_reports(self, node: int) -> None:
+        """Hear of the ends on a node."""
+        # Emptied before the reports: a report may enter further ends of the same node.
+        ended, self._ended[node] = self._ended[node], []
+        self._unreported -= len(ended)
+        for container in ended:
+            self.report(container)
 
     def _beats_pass(self) -> bool:
         """Whether beats change nothing before the next entry of the calendar: no report, no count."""

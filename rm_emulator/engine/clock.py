@@ -37,7 +37,7 @@ class Clock:
         busy = engine.control.version != version or engine.is_busy
         self._idle_periods = 0 if busy else self._idle_periods + 1
         if engine.arrivals.are_left or (engine.jobs and self._idle_periods <= PATIENCE):
-            engine.calendar.at(engine.calendar.now + period, TICK, 1, self._period, period)
+            self.begin()
         engine.carry_on()
 
     def enter_next_change(self) -> None:

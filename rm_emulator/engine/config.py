@@ -119,6 +119,15 @@ class CheckpointRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     restart: Fixed | Drawn = Fixed(0)
 
 
+class Restart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A while in which the resource manager hears and decides nothing."""
+
+    at_ms: Duration
+    """When, e.g. `10m`."""
+    lasts_ms: Annotated[int, written("interval", key="for")]
+    """Length, e.g. `30s`."""
+
+
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What breaks, and when somebody notices."""
 
@@ -129,6 +138,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Attempts that fail or are slow, e.g. `{per_hour: 0.01}`."""
     checkpoints: CheckpointRules | None = None
     """What attempts save of their work, e.g. `{every: 1h, cost: 20s, restart: 5m}`."""
+    restarts: tuple[Restart, ...] = ()
+    """Restarts of the resource manager, e.g. `[{at: 10m, for: 30s}]`."""
     noticed_after_ms: Duration | None = None
     """Silence of a node until the loss is noticed. The profile's when left out: yarn and sls at the first check after
     600 s, checks coming in thirds of this time; kubernetes 40 s; events at once, e.g. `60s`.

@@ -21,14 +21,14 @@ class Masters:
     ) -> None:
         self._engine, self._interval, self._delay, self._report = engine, interval_ms, delay_ms, report
 
-    def call(self, job: Master) -> int:
-        """Time of the master's next call, after now, ms."""
-        now = self._engine.calendar.now
+    def call(self, job: Master, after: int | None = None) -> int:
+        """Time of the master's next call, after now or after another time, ms."""
+        now = self._engine.calendar.now if after is None else after
         return now + self._interval - (now - job.source.submit_ms) % self._interval
 
-    def answer(self, job: Master) -> int:
-        """Time at which the news of the master's next call takes effect, ms."""
-        return self.call(job) + self._delay
+    def answer(self, job: Master, after: int | None = None) -> int:
+        """Time at which the news of the call of `call` takes effect, ms."""
+        return self.call(job, after) + self._delay
 
     def ask(self, job: Master, stages: list[int], at: int) -> None:
         """Ask for the tasks of these stages at time `at`, together with all asks up to then."""

@@ -62,6 +62,8 @@ class Engine(Protocol):
     """Enters the start of a container granted now."""
     enter_end: Enter
     """Enters the end of a task on the calendar, as `Calendar.at`."""
+    hear_end: Callable[[Container], bool]
+    """Acts on the end of a task on its node. False: nothing on offer has changed."""
     tell_completion: Callable[[Event], list[Decision]]
     """Tells a completion, late under disorder; returns the decisions made at once."""
     until: int | None
@@ -96,6 +98,9 @@ class Engine(Protocol):
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
         """Call `tell(about)`, which tells facts, at time `at`."""
+
+    def tell_due(self, due: tuple[Callable[[Any], None], Any]) -> None:
+        """Carry out an entry of `later`."""
 
     def carry_on(self) -> None:
         """Offer free room after the facts of one calendar entry."""
@@ -152,6 +157,12 @@ class Profile(ABC):
     """Whether containers may outlive tasks."""
     has_masters: ClassVar[bool] = False
     """Whether application masters may have containers of their own."""
+    watches_nodes: ClassVar[bool] = True
+    """Whether the manager itself notices silent nodes, and with a restart of its own counts their silence anew."""
+    restart_ms: ClassVar[int] = 0
+    """Least time of a restart of the manager, ms."""
+    settle_ms: ClassVar[int] = 0
+    """Time after a restart of the manager in which nothing is granted, ms."""
     prompt: ClassVar[bool] = False
     """Whether only start-up times and data come between a grant and the start of the task."""
     Params: ClassVar[type[msgspec.Struct]] = NoParams
@@ -238,6 +249,16 @@ class Profile(ABC):
         By default at once.
         """
         return at + (faults.noticed_after_ms or 0), faults.evicted_after_ms or 0
+
+    def has_reached(self, container: Container, at: int) -> bool:
+        """Whether the grant of a container had reached its node by time `at`, ms, so that it starts unaided."""
+        return True
+
+    def back(self) -> None:
+        """Hear nodes again after a restart of the manager, and offer none of them before `ready`."""
+
+    def ready(self) -> None:
+        """Offer nodes again."""
 
     def silenced(self, node: int) -> None:
         """Act on a node that is not heard from now on; what its tasks have reported so far counts."""

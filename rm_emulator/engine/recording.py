@@ -137,6 +137,9 @@ class Recording:
     def fault(self, fault: NodeFault) -> None:
         """A fault of a node begins, whether or not anybody notices."""
 
+    def restart(self, at_ms: int, back_ms: int) -> None:
+        """The manager goes away, and will be back."""
+
     def finish(self, end_ms: int) -> None:
         """The run is over."""
 

@@ -123,6 +123,13 @@ class Ring:
         self._changed = True
         self._beat(node)
 
+    def begin_anew(self, beat: Callable[[int], None], idle: Callable[[], bool] | None) -> None:
+        """Let nodes beat from now on, and not for times gone by, with `beat` and `idle` in place of the former."""
+        self._beat, self._idle = beat, idle
+        # The entry on the calendar is void.
+        self._next, self._changed = None, True
+        self._generation += 1
+
     def arm(self) -> None:
         """Make sure that the next beat is on the calendar; call after every change."""
         if not self._changed:

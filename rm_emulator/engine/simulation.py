@@ -89,7 +89,7 @@ class Simulation:
         self._hooks = hooks = Hooks(self._features)
         self.profile: Profile = timing(config)(self)
         # Methods called for each task are bound once; a grant without any delay starts in the same step.
-        self._ended = hooks.ended or self.profile.ended
+        self.hear_end: Callable[[Container], bool] = hooks.ended or self.profile.ended
         self.tell_completion: Callable[[Event], list[Decision]] = hooks.completed or self.tell
         prompt = self.profile.prompt and not hooks.granted
         self.launch: Callable[[Container], None] = self.started if prompt else self._launch
@@ -180,9 +180,10 @@ class Simulation:
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
         """Call `tell(about)`, which tells facts, at time `at`. A run with such facts to come is not stalled."""
         self._facts_to_come += 1
-        self.calendar.at(at, rank, key, self._tell_due, (tell, about))
+        self.calendar.at(at, rank, key, self.tell_due, (tell, about))
 
-    def _tell_due(self, due: tuple[Callable[[Any], None], Any]) -> None:
+    def tell_due(self, due: tuple[Callable[[Any], None], Any]) -> None:
+        """Carry out an entry of `later`."""
         tell, about = due
         self._facts_to_come -= 1
         tell(about)
@@ -295,7 +296,7 @@ class Simulation:
         self._record_task(container)
         for over in self._hooks.over:
             over(container)
-        if self._ended(container):
+        if self.hear_end(container):
             self.carry_on()
 
     def tell_removal(self, container: Container) -> None:

@@ -21,7 +21,8 @@ The files of `Recorder.write` (times in ms on the simulated clock):
 `tries.parquet`
     only where schedulers need time to think: a row for each thought about a job, the fields of `SchedulingAttempt`.
 `faults.parquet`
-    only where a node had a fault: `node, kind, begin_ms, end_ms`, the end null for a fault for good.
+    only where something had a fault: `node, kind, begin_ms, end_ms`, the end null for a fault for good; the node null
+    and the kind `restart` for the resource manager.
 `trace.json`, `trace.json.gz` when large
     the Chrome trace format, for https://ui.perfetto.dev.
 
@@ -180,7 +181,7 @@ class Recorder(Recording):
         self._planned = 0
         self._tries = _Spool(TRY_SCHEMA, folder, "tries")
         self._tried = False
-        self._faults: list[tuple[str, str, int, int | None]] = []
+        self._faults: list[tuple[str | None, str, int, int | None]] = []
         self._cells: list[Any] = []
         self._width = len(columns)
         self._full = CHUNK * self._width
@@ -229,6 +230,10 @@ class Recorder(Recording):
         """A fault of a node begins."""
         end = None if fault.lasts_ms is None else fault.at_ms + fault.lasts_ms
         self._faults.append((fault.node, fault.kind, fault.at_ms, end))
+
+    def restart(self, at_ms: int, back_ms: int) -> None:
+        """The manager goes away."""
+        self._faults.append((None, "restart", at_ms, back_ms))
 
     def finish(self, end_ms: int) -> None:
         """The run is over at this time (ms); no further calls but `write` and `close`."""

@@ -34,6 +34,7 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
         yield loaded.issue(_AT, "does not go with `disorder`: a late end would tell of a lost container; take one out")
     yield from _rate_issues(loaded, cluster.faults)
     yield from _schedule_issues(loaded, cluster.faults)
+    yield from _restart_issues(loaded, cluster.faults)
     if cluster.faults.trace is not None:
         machines = nodes(cluster.nodes, resources_of(loaded.scenario))
         try:
@@ -45,8 +46,8 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
 def _rate_issues(loaded: Loaded, faults: FaultsBlock) -> Iterator[Issue]:
     """Rates that contradict each other, or break nothing."""
     tasks = faults.tasks
-    if not (faults.preset or faults.schedule or faults.trace or faults.nodes or tasks):
-        yield loaded.issue(_AT, "nothing breaks (expected one of preset, schedule, trace, nodes, tasks)")
+    if not (faults.preset or faults.schedule or faults.trace or faults.nodes or tasks or faults.restarts):
+        yield loaded.issue(_AT, "nothing breaks (expected one of preset, schedule, trace, nodes, tasks, restarts)")
     if faults.preset is not None and faults.nodes is not None:
         yield loaded.issue((*_AT, "nodes"), "a second set of rates beside `preset`; take one of the two out")
     if tasks is not None and tasks.per_hour and tasks.probability:
@@ -77,9 +78,25 @@ def _schedule_issues(loaded: Loaded, faults: FaultsBlock) -> Iterator[Issue]:
             there = f"{key}s: {shown}" if shown else f"no node has a {key}"
             hint = did_you_mean(nearest(str(name), known[key]))
             yield loaded.issue((*at, key), f"no {key} '{name}' in this cluster ({there})", hint)
-        if spec.until is not None and entry.at >= spec.until:
-            message = f"{show_duration(entry.at)} is after the end of the run (`until: {show_duration(spec.until)}`)"
-            yield loaded.issue((*at, "at"), message)
+        yield from _late_issues(loaded, (*at, "at"), entry.at)
+
+
+def _late_issues(loaded: Loaded, at: tuple[str | int, ...], at_ms: int) -> Iterator[Issue]:
+    until = loaded.scenario.spec.until
+    if until is not None and at_ms >= until:
+        message = f"{show_duration(at_ms)} is after the end of the run (`until: {show_duration(until)}`)"
+        yield loaded.issue(at, message)
+
+
+def _restart_issues(loaded: Loaded, faults: FaultsBlock) -> Iterator[Issue]:
+    back = 0
+    for index, entry in sorted(enumerate(faults.restarts), key=lambda each: each[1].at_ms):
+        at = (*_AT, "restarts", index, "at")
+        yield from _late_issues(loaded, at, entry.at_ms)
+        if entry.at_ms < back:
+            message = f"{show_duration(entry.at_ms)} is during a restart that lasts until {show_duration(back)}"
+            yield loaded.issue(at, message)
+        back = max(back, entry.at_ms + entry.lasts_ms)
 
 
 def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:

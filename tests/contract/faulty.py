@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rm_emulator.engine.config import CheckpointRules, Faults, NodeFault, NodeFaultRates, TaskFaults, Worse
+from rm_emulator.engine.config import CheckpointRules, Faults, NodeFault, NodeFaultRates, Restart, TaskFaults, Worse
 from rm_emulator.testing import Case, Ran, Subject, case_for, run_case, scheduler_config
 from rm_emulator.workload.model import Drawn, Fixed, WorkloadJob
 from schedulers.core import keyed
@@ -30,6 +30,7 @@ def faulty_case(subject: Subject, seed: int) -> Case:
         evicted_after_ms=int(rng.choice([0, span // 20])),
         drain_limit_ms=int(rng.choice([0, span // 10, 10 * span])),
         checkpoints=_saved(seed, span) if made.config.executors is None else None,
+        restarts=_restarts(seed, span),
     )
     jobs = tuple(_with_gangs(rng, entry, made) for entry in made.workload.jobs)
     return replace(
@@ -104,6 +105,15 @@ def _saved(seed: int, span: int) -> CheckpointRules | None:
         cost_ms=int(rng.choice([0, span // 1000])),
         restart=Fixed(int(rng.choice([0, span // 100]))) if rng.random() < 0.5 else Drawn(span / 100, 2.0),
     )
+
+
+def _restarts(seed: int, span: int) -> tuple[Restart, ...]:
+    # Draws of their own, so that all other draws stay. In order, and at times one during another.
+    rng = keyed.generator(seed, "contract restarts")
+    if rng.random() < 0.6:
+        return ()
+    times = sorted(int(at) * 100 for at in rng.integers(0, max(1, span // 100), size=int(rng.integers(1, 4))))
+    return tuple(Restart(at_ms=at, lasts_ms=int(rng.integers(1, span // 5))) for at in times)
 
 
 def check_faulty(subject: Subject, made: Case) -> Ran:

@@ -53,11 +53,13 @@ class Ran:
         nodes: int = 2,
         profile: str = "yarn",
         rates: NodeFaultRates | None = None,
+        startup: Fixed = Fixed(0),  # noqa: B008
         **faults: Any,
     ) -> None:
         config = EngineConfig(
             nodes=tuple(Node(id=f"n{index}", capacity=(1000, 1024)) for index in range(nodes)),
             profile=profile,
+            startup=startup,
             faults=Faults(nodes=rates, **faults),
         )
         rules = SchedulerConfig(resources=config.resources, policy={"kind": "fifo"}, offers=timing(config).offers)

@@ -46,6 +46,16 @@ def mistakes(faults: Any, **more: Any) -> str:
     return str(found.value)
 
 
+def test_restarts_are_read_from_times_with_units() -> None:
+    made = faults_of({"restarts": [{"at": "10m", "for": "30s"}]})
+    assert [(each.at_ms, each.lasts_ms) for each in made.restarts] == [(600_000, 30_000)]
+
+
+def test_a_restart_after_the_end_is_refused() -> None:
+    said = mistakes({"restarts": [{"at": "1m", "for": "1s"}]}, until="30s")
+    assert "restarts[0].at: 1m is after the end of the run (`until: 30s`)" in said
+
+
 def test_a_rack_fails_with_all_its_nodes() -> None:
     made = faults_of({"schedule": [{"at": "10m", "rack": "rack2", "for": "2h", "kind": "unhealthy"}]})
     assert [(each.node, each.at_ms, each.lasts_ms, each.kind) for each in made.outages] == [
@@ -114,6 +124,9 @@ def test_a_resolved_scenario_has_the_lines_of_its_table_of_faults(tmp_path: Path
         ({"checkpoints": {"every": "1h"}}, "nothing breaks"),
         ({"preset": "cpu", "checkpoints": {"every": 0}}, "expected a duration above zero"),
         ({"preset": "cpu", "checkpoints": {"cost": "1s"}}, "checkpoints.every: 'every' is missing"),
+        ({"restarts": [{"at": "1m"}]}, "restarts[0].for: 'for' is missing"),
+        ({"restarts": [{"at": "1m", "for": 0}]}, "expected a duration above zero"),
+        ({"restarts": [{"at": "5m", "for": "1m"}, {"at": "1m", "for": "5m"}]}, "during a restart that lasts until 6m"),
         ({"trace": "none.csv"}, "cannot be read as a table of faults"),
     ],
 )

@@ -36,6 +36,7 @@ spec:
       nodes: {per_1000_node_days: 1, repair: 1h, lemons: {share: 0.1, times: 2}}
       checkpoints: {every: 1h}
       tasks: {stragglers: {share: 0.1, times: 2}}
+      restarts: [{at: 1m, for: 1s}]
   queues: [{name: a}]
   workload: WORKLOAD
   policies: [{kind: gs, predictor: {kind: oracle}}]

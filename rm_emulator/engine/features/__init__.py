@@ -14,6 +14,7 @@ from rm_emulator.engine.features.failing_tasks import FailingTasks
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.features.node_faults import NodeFaults
 from rm_emulator.engine.features.overbooking import Overbooking
+from rm_emulator.engine.features.restarts import Restarts
 from rm_emulator.engine.features.services import ServicesFeature
 from rm_emulator.engine.features.startup import Startup
 from rm_emulator.engine.features.unlike import UnlikeNodes
@@ -29,6 +30,7 @@ _ALL: Final[tuple[type[Feature], ...]] = (
     DataOfCopies,
     EarlyContainers,
     UnlikeNodes,
+    Restarts,
     NodeFaults,
     FailingTasks,
     Checkpoints,

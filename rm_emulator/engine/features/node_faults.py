@@ -8,7 +8,7 @@ is back. Until then a dead node seems to work: its room stays held, and its task
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rm_emulator.engine.calendar import FIRST
@@ -32,6 +32,8 @@ class _Out:
     """A node with a fault."""
 
     fault: NodeFault
+    is_followed: bool = False
+    """Whether what follows is on the calendar."""
     told: bool = False
     """Whether the scheduler has heard anything."""
     lost: bool = False
@@ -85,9 +87,10 @@ class NodeFaults(Feature):
     def _expect(self) -> None:
         """Enter the next fault alone, since rates make faults without end."""
         if (fault := next(self._coming, None)) is not None:
-            self.engine.calendar.at(fault.at_ms, FIRST, self._place[fault.node], self._begin, fault)
+            self.engine.calendar.at(fault.at_ms, FIRST, self._place[fault.node], self.begin, fault)
 
-    def _begin(self, fault: NodeFault) -> None:
+    def begin(self, fault: NodeFault) -> None:
+        """Let a fault begin; what the manager hears of follows."""
         engine, node = self.engine, self._place[fault.node]
         # Counted, so that a run with jobs that can never finish ends in spite of endless faults.
         self._in_vain = 0 if engine.containers or engine.arrivals.are_left else self._in_vain + 1
@@ -98,23 +101,41 @@ class NodeFaults(Feature):
             return
         out = self._out[node] = _Out(fault)
         engine.record.fault(fault)
+        if fault.kind == "death" and (saving := engine.feature(Checkpoints)) is not None:
+            saving.node_died(node)
+        # An entry of its own, which waits while the manager is away.
+        engine.calendar.at(fault.at_ms, FIRST, node, self._follow, out)
+
+    def _follow(self, out: _Out) -> None:
+        """Enter what follows from a fault that has begun."""
+        engine, fault = self.engine, out.fault
+        out.is_followed = True
         if fault.lasts_ms is not None:
             self._later(fault.at_ms + fault.lasts_ms, self._is_back, out)
-        if fault.kind == "slow":
+        # Back already, or all is over, where the manager was away meanwhile.
+        if fault.kind == "slow" or self._is_over or self._out.get(self._place[fault.node]) is not out:
             return
         noticed, lost = self._times(fault)
         if fault.kind in _UNHEARD:
-            engine.profile.silenced(node)
-        if fault.kind == "death" and (saving := engine.feature(Checkpoints)) is not None:
-            saving.node_died(node)
+            engine.profile.silenced(self._place[fault.node])
         if lost > noticed:
             self._later(noticed, self._notice, out)
         self._later(lost, self._lose, out)
         engine.carry_on()
 
+    def count_silence_anew(self) -> None:
+        """Let the manager, just back, wait for each silent node as long as if its silence began now."""
+        for node, out in list(self._out.items()):
+            if out.fault.kind in _UNHEARD and out.is_followed and not out.told:
+                # In place of the former, of whom the entries on the calendar are void.
+                self._out[node] = anew = replace(out)
+                self._follow(anew)
+
     def _times(self, fault: NodeFault) -> tuple[int, int]:
         """When the node gets no further containers, and when its containers are lost, ms."""
-        at, faults = fault.at_ms, self._faults
+        faults = self._faults
+        # Later than the fault only after a restart of the manager.
+        at = self.engine.calendar.now if self.engine.profile.watches_nodes else fault.at_ms
         noticed, evicted = self.engine.profile.notices(faults, at)
         if fault.kind in _UNHEARD:
             return noticed, noticed + evicted

@@ -62,6 +62,9 @@ class Kubernetes(Cycles):
         ] = True
 
     params: Params
+    watches_nodes = False
+    restart_ms = 7_000
+    """The lease of a leader, without which no other decides (operators/lease.py)."""
 
     def __init__(self, engine: Simulation) -> None:
         super().__init__(engine, gather_ms=self.params_of(engine.config).cycle_ms)

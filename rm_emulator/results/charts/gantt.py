@@ -44,7 +44,7 @@ def gantt(cells: Cells) -> Chart | None:
         bars, names = _bars(drawn.join(came, on="job", how="left", maintain_order="left"), shown)
         if (faults := cells.faults(label)) is not None:
             bars += _faults(faults, names, max(bar.end for bar in bars))
-            notes.add("grey over all lanes of a node is a fault of the node")
+            notes.add("grey over all lanes of a node is a fault of the node, over all nodes a restart of the manager")
         across = time_axis([came["submit_ms"]], max(bar.end for bar in bars), cells.date(0))
         figure, merged = _drawn(bars, names, slices, across)
         variants.append((label, figure))
@@ -145,10 +145,10 @@ def _bars(tasks: pl.DataFrame, nodes: Sequence[str]) -> tuple[list[_Bar], list[t
 
 
 def _faults(faults: pl.DataFrame, names: Sequence[tuple[str, int]], end: int) -> Iterator[_Bar]:
-    """A bar on all lanes of its node for each fault, up to the end of the chart."""
-    above = 0
+    """A bar on all lanes of its node for each fault, on all lanes for a restart, up to the end of the chart."""
+    above, drawn = 0, faults.filter(pl.col("begin_ms") < end)
     for node, height in names:
-        for row in faults.filter((pl.col("node") == node) & (pl.col("begin_ms") < end)).iter_rows(named=True):
+        for row in drawn.filter(pl.col("node").fill_null(node) == node).iter_rows(named=True):
             until = end if row["end_ms"] is None else min(row["end_ms"], end)
             for lane in range(above, above + height):
                 yield _Bar(lane, row["begin_ms"], until, "", FAULT + row["kind"])
