@@ -53,11 +53,30 @@ _NOTHING: Final = Fitting([], {})
 _UNKNOWN: Final = (-1, False)
 
 
+class _FitCounts(msgspec.Struct, eq=False):
+    """How many tasks of a size fit each node, and all together, true up to `seen` of the changes of nodes."""
+
+    by_node: dict[int, int]
+    total: int
+    seen: int
+
+    def catch_up(self, stage: StageState, changes: list[int], nodes: dict[int, NodeState]) -> None:
+        """Count anew on the nodes changed since, for a stage of the size."""
+        for index in set(changes[self.seen :]):
+            node = nodes.get(index)
+            count = 0 if node is None else node.fit_count(stage)
+            self.total += count - self.by_node.get(index, 0)
+            self.by_node[index] = count
+        self.seen = len(changes)
+
+
 class _FittingList(msgspec.Struct, eq=False):
     """Sorted indexes of the nodes with room for a size, true up to `seen` of the changes of nodes."""
 
     fitting: list[int]
     seen: int
+    counts: _FitCounts | None = None
+    """Kept once a gang of the size has found too little room."""
 
 
 @dataclass(slots=True, eq=False)
@@ -312,11 +331,19 @@ class Sizes:
 
         The tasks are equal, so counting is enough.
         """
-        left = stage.waiting
-        for node in self.fitting(stage.size) if nodes is None else nodes:
-            left -= node.fit_count(stage)
-            if left <= 0:
-                return True
+        if nodes is not None:
+            return _hold(nodes, stage, {})
+        if not (fitting := self.fitting(stage.size)):
+            return False
+        there = self._lists[stage.size]
+        # A gang that waits is asked about whenever a task ends, so after a refusal only changed nodes are counted anew.
+        if there.counts is not None:
+            there.counts.catch_up(stage, self._changes, self.nodes)
+            return there.counts.total >= stage.waiting
+        counts: dict[int, int] = {}
+        if _hold(fitting, stage, counts):
+            return True
+        there.counts = _FitCounts(counts, sum(counts.values()), len(self._changes))
         return False
 
     def fits_ever(self, size: int) -> bool:
@@ -453,3 +480,14 @@ class Sizes:
         for node in self.nodes.values():
             some = any(self._fits(node, size) and self.admits(size) for size in self.active)
             assert self.could_place(node) == some, f"whether anything that waits fits node {node.id}"
+
+
+def _hold(nodes: Iterable[NodeState], stage: StageState, counts: dict[int, int]) -> bool:
+    """Whether these nodes hold all waiting tasks of a stage; `counts` gets how many each node asked holds."""
+    left = stage.waiting
+    for node in nodes:
+        count = counts[node.index] = node.fit_count(stage)
+        left -= count
+        if left <= 0:
+            return True
+    return False

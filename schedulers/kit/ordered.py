@@ -5,6 +5,7 @@ A subclass of `Ordered` says `key`; the order is kept sorted as jobs change, so 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence, Sized
@@ -16,6 +17,7 @@ import msgspec
 
 from schedulers.core.abilities import OrdersAhead, TellsTurn
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions, Tie, TieSetting
+from schedulers.core.reasons import Reason
 from schedulers.kit.by_size import BySize
 
 if TYPE_CHECKING:
@@ -150,14 +152,14 @@ class Ordered(Sequencing, TellsTurn):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job with a task on offer that fits, until nothing fits."""
-        sizes, more = None, True
+        sizes, more, least = None, True, dict[int, int]()
         if len(self._order) >= _MANY:
             sizes = offer.sizes()
         else:
             self._by_size = None
         while more:
             self._refresh(view)
-            more = yield from self._serve_first(view, offer, sizes)
+            more = yield from self._serve_first(view, offer, sizes, least)
             if sizes is None:
                 more = more and offer.has_room()
             else:
@@ -165,21 +167,27 @@ class Ordered(Sequencing, TellsTurn):
                 more = more and bool(sizes)
 
     def _serve_first(
-        self, view: ClusterView, offer: Offer, sizes: set[int] | None
+        self, view: ClusterView, offer: Offer, sizes: set[int] | None, least: dict[int, int]
     ) -> Generator[Suggestion, Outcome, bool]:
         """Suggest the first stage that fits; returns whether any task started.
 
         sizes: those that may have room; a size found to have none is taken out, since room only falls meanwhile.
+        least: by size, the tasks of the smallest gang that had no room; so larger gangs are passed over.
         """
         for name in self._among(sizes, view):
             job = view.jobs[name]
             for stage in self.stages(job, view):
                 if sizes is not None and stage.size not in sizes:
                     continue
+                if stage.waiting >= least.get(stage.size, math.inf) and job.is_waiting_gang(stage):
+                    continue
                 if offer.fits(job, stage):
                     outcome = yield Suggestion(name, stage.index, count=stage.waiting if self.bundles else 1)
                     if outcome.placed:
                         return True
+                    # Where nodes are reserved, a larger gang may have room of its own.
+                    if outcome.reason is Reason.NO_ROOM_FOR_GANG and not view.reserves:
+                        least[stage.size] = stage.waiting
                 elif sizes is not None:
                     sizes.discard(stage.size)
         return False

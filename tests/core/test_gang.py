@@ -13,11 +13,14 @@ from schedulers.core.events import (
     ContainerEnded,
     JobSubmitted,
     NodeAdded,
+    NodeChanged,
     NodeLost,
+    NodeRemoved,
     OfferAsked,
     TaskFound,
     Tick,
 )
+from schedulers.core.live import StageState
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.policy import policies
@@ -185,6 +188,60 @@ def test_no_policy_leaves_a_gang_partial(capacities: list[int], jobs: list[tuple
                 assert job.stages[0].waiting in (0, job.stages[0].tasks)
         if running:
             scheduler.handle(ContainerEnded(at, running.pop(0).container, runtime_ms=1))
+
+
+@given(
+    capacities=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    facts=st.lists(
+        st.tuples(st.sampled_from(("job", "end", "add", "resize", "drain", "lose")), st.integers(0, 99)), max_size=40
+    ),
+    policy=st.sampled_from(["fifo", "sjf", "drf", "srpt"]),
+)
+@pytest.mark.slow
+def test_a_gang_waits_just_as_long_as_all_nodes_together_have_too_little_room(
+    capacities: list[int], facts: list[tuple[str, int]], policy: str
+) -> None:
+    scheduler = cluster(*capacities, policy=policy)
+    for at, (fact, number) in enumerate(facts, 1):
+        _tell(scheduler, at, fact, number)
+        _compare_room(scheduler)
+        scheduler.handle(Tick(at))
+        _compare_room(scheduler)
+        validate(scheduler.state)
+        assert not any(_has_room(scheduler, stage) for stage in _gangs(scheduler))
+
+
+def _tell(scheduler: Scheduler, at: int, fact: str, number: int) -> None:
+    """One of these facts about what is there. number: which, and how many tasks of how much."""
+    state = scheduler.state
+    nodes, containers = list(state.nodes), list(state.containers)
+    if fact == "job":
+        submit(scheduler, f"j{at}", 1 + number % 7, gang=number % 5 > 0, demand=1 + number % 2)
+    elif fact == "add":
+        scheduler.handle(NodeAdded(at, Node(id=f"n{at}x", capacity=(1 + number % 6,))))
+    elif fact == "end" and containers:
+        scheduler.handle(ContainerEnded(at, containers[number % len(containers)], runtime_ms=1))
+    elif fact == "resize" and nodes:
+        scheduler.handle(NodeChanged(at, Node(id=nodes[number % len(nodes)], capacity=(1 + number % 6,))))
+    elif fact == "drain" and nodes:
+        scheduler.handle(NodeRemoved(at, nodes[number % len(nodes)]))
+    elif fact == "lose" and nodes:
+        scheduler.handle(NodeLost(at, nodes[number % len(nodes)]))
+
+
+def _gangs(scheduler: Scheduler) -> list[StageState]:
+    jobs = scheduler.state.jobs.values()
+    return [stage for job in jobs for stage in job.open_stages() if job.is_waiting_gang(stage)]
+
+
+def _has_room(scheduler: Scheduler, stage: StageState) -> bool:
+    """Node by node."""
+    return sum(node.fit_count(stage) for node in scheduler.state.nodes.values()) >= stage.waiting
+
+
+def _compare_room(scheduler: Scheduler) -> None:
+    for stage in _gangs(scheduler):
+        assert scheduler.state.sizes.has_room_for_all(stage) == _has_room(scheduler, stage)
 
 
 def test_a_task_that_another_leader_placed_is_taken_over() -> None:
