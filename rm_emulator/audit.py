@@ -120,6 +120,9 @@ class DeciderAudit:
             self._cancelled.add(event.job)
         elif isinstance(event, JobSubmitted):
             self._jobs.setdefault(event.job.id, event.job)
+            if event.again:
+                self._cancelled.discard(event.job.id)
+                self._done = {which: done for which, done in self._done.items() if which[0] != event.job.id}
         elif isinstance(event, TaskEnded):
             held = self._held.get(event.container)
             if held is not None and not held.idle and (held.stage, held.task) == (event.stage, event.task):

@@ -89,6 +89,19 @@ class Arrivals:
     def _arrive(self, number: int) -> None:
         self.count = number + 1
         self.expect()
+        job = self._submit(number)
+        if job.source.running:
+            self._adopt(job)
+        self._engine.carry_on()
+
+    def submit_anew(self, job: Master) -> None:
+        """Submit a job anew, whose containers have ended and which the scheduler has forgotten."""
+        anew = self._submit(job.number, again=True)
+        # The times and costs of a job count from the first submission on.
+        anew.first_start_ms, anew.failed_attempts, anew.work_ms = job.first_start_ms, job.failed_attempts, job.work_ms
+        anew.resubmitted_ms = self._engine.calendar.now
+
+    def _submit(self, number: int, *, again: bool = False) -> Master:
         engine, source = self._engine, self._jobs[number]
         now, spec = engine.calendar.now, source.job
         times = self._execution.stage_times(source)
@@ -97,15 +110,13 @@ class Arrivals:
         # Before the job, so that the policy has its estimates at the first decision.
         self.estimate(spec, times)
         # The decisions wait for the `Master`: a placement needs the job in `engine.jobs`.
-        decisions = engine.handle(JobSubmitted(now, spec, "asked" if source.am else engine.profile.asks))
+        decisions = engine.handle(JobSubmitted(now, spec, "asked" if source.am else engine.profile.asks, again))
         job = engine.jobs[spec.id] = Master(source, number, times, engine.control.job(spec.id))
         for index, stage in enumerate(spec.stages):
             engine.record.demand(spec.id, index, stage.demand)
         engine.carry_out(decisions)
         engine.profile.arrived(job)
-        if source.running:
-            self._adopt(job)
-        engine.carry_on()
+        return job
 
     def _adopt(self, job: Master) -> None:
         """Take in the tasks that run already; all jobs of an instant arrive before the first offer of room."""

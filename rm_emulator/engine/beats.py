@@ -181,8 +181,10 @@ class Beats(Profile):
         job = container.master
         return container.stage == job.master_stage or self.masters.answer(job, container.granted_ms) < at
 
-    def back(self) -> None:
+    def back(self, *, recovered: bool) -> None:
         """See Profile.back; phases stay."""
+        if not recovered:
+            self._ended, self._unreported = [[] for _ in self._ids], 0
         self.ring.begin_anew(self._hear_reports, None)
 
     def ready(self) -> None:

@@ -124,7 +124,7 @@ class Calendar:
         return [entry for entry in self._queue if len(entry) == _ENTRY]
 
     def let_wait(self, waits: Callable[[int, Callable[[Any], object], Any], bool]) -> None:
-        """Let some entries, there and to come, wait for `catch_up`; waits: whether, by rank, callback, value."""
+        """Let some entries, there and to come, wait for `wait_no_more`; waits: whether, by rank, callback, value."""
         queue, enter, passing = self._queue, self.at, list[Any]()
         waiting = self._waiting = list[Any]()
         for entry in queue:
@@ -142,14 +142,23 @@ class Calendar:
         # Replaced rather than tested: the method is the engine's hottest.
         self.at = at  # type: ignore[method-assign]
 
-    def catch_up(self) -> None:
-        """Call what has waited and was due, in order, at the present time; faults of nodes and offers come after."""
+    def wait_no_more(self, forgotten: Callable[[Any], object] | None = None) -> int:
+        """Take up all entries that have waited, but those with a forgotten callback; returns the number of the latter.
+
+        What was due keeps its time for `catch_up`; faults of nodes and offers are due now.
+        """
         del self.at
         queue, now = self._queue, self.now
-        for entry in self._waiting:
+        kept = [entry for entry in self._waiting if entry[3] != forgotten]
+        lost, self._waiting = len(self._waiting) - len(kept), []
+        for entry in kept:
             is_fact = ARRIVE <= entry[1] >> _SHIFT <= END
             heappush(queue, entry if is_fact else (max(entry[0], now), *entry[1:]))
-        self._waiting = []
+        return lost
+
+    def catch_up(self) -> None:
+        """Call what was due before the present time, in order."""
+        queue, now = self._queue, self.now
         # An arrival enters the next one, which may be due as well.
         while queue and queue[0][0] < now:
             _, _, _, callback, value = heappop(queue)

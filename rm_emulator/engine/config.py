@@ -126,6 +126,8 @@ class Restart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """When, e.g. `10m`."""
     lasts_ms: Annotated[int, written("interval", key="for")]
     """Length, e.g. `30s`."""
+    recovery: bool = True
+    """false: all jobs begin anew (`yarn.resourcemanager.recovery.enabled`), e.g. `false`."""
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

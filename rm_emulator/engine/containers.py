@@ -64,6 +64,8 @@ class Master:
     """Attempts that ended with a code other than 0."""
     failed_ms: int | None = None
     """Time at which the job failed, ms."""
+    resubmitted_ms: int | None = None
+    """Time at which the job began anew for the last time, ms."""
     work_ms: int = 0
     """True run time of all attempts so far but copies, at node speed 1, ms."""
     counted_tasks: set[tuple[int, int]] = field(default_factory=set)
@@ -191,6 +193,7 @@ def job_row(job: Master, finish: int | None) -> JobRow:
         start_within_ms=None if spec.service is None else spec.service.start_within_ms,
         deadline_ms=spec.deadline,
         failed_ms=job.failed_ms,
+        resubmitted_ms=job.resubmitted_ms,
     )
 
 

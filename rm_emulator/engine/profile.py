@@ -34,6 +34,9 @@ class ToCome(Protocol):
         """Whether batch jobs are live or still to come."""
         ...
 
+    def submit_anew(self, job: Master) -> None:
+        """Submit a job anew, whose containers have ended and which the scheduler has forgotten."""
+
 
 class Engine(Protocol):
     """The part of `Simulation` that profiles and features use. A profile with further needs names `Simulation`."""
@@ -98,6 +101,15 @@ class Engine(Protocol):
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
         """Call `tell(about)`, which tells facts, at time `at`."""
+
+    def forget_due(self) -> None:
+        """Forget all entries of `later`, which wait on the calendar, and take up what else has waited."""
+
+    def lose(self, container: Container, code: int) -> None:
+        """Lose a container that is gone without its own word; the scheduler is to be told."""
+
+    def tell_begins_anew(self, job: Master) -> None:
+        """Tell features that a job begins anew."""
 
     def tell_due(self, due: tuple[Callable[[Any], None], Any]) -> None:
         """Carry out an entry of `later`."""
@@ -254,8 +266,11 @@ class Profile(ABC):
         """Whether the grant of a container had reached its node by time `at`, ms, so that it starts unaided."""
         return True
 
-    def back(self) -> None:
-        """Hear nodes again after a restart of the manager, and offer none of them before `ready`."""
+    def back(self, *, recovered: bool) -> None:
+        """Hear nodes again after a restart of the manager, and offer none of them before `ready`.
+
+        recovered: whether the manager takes up what has ended on nodes before.
+        """
 
     def ready(self) -> None:
         """Offer nodes again."""

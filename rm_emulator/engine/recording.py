@@ -61,6 +61,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Time at which the job should have ended; None without a deadline."""
     failed_ms: int | None = None
     """Time at which the job failed, having no finish; None: it did not (column only where tasks fail)."""
+    resubmitted_ms: int | None = None
+    """Time at which the job last began anew (column only where a restart forgets jobs); earlier attempts are lost."""
 
 
 class SchedulingAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -114,6 +116,7 @@ class Attempt:
 OPTIONAL_COLUMNS: Final = ("arrived_ms", "copy", "useful_ms")
 SERVICE_COLUMNS: Final = ("service", "all_started_ms", "start_within_ms")
 FAULT_COLUMNS: Final = ("failed_ms",)
+RESTART_COLUMNS: Final = ("resubmitted_ms",)
 
 
 class Recording:

@@ -189,6 +189,21 @@ class Simulation:
         tell(about)
         self.carry_on()
 
+    def forget_due(self) -> None:
+        """Forget all entries of `later`, which wait on the calendar, and take up what else has waited."""
+        self._facts_to_come -= self.calendar.wait_no_more(self.tell_due)
+
+    def lose(self, container: Container, code: int) -> None:
+        """Lose a container that is gone without its own word; the scheduler is to be told."""
+        # With a member of a gang the others may have left before their turn comes.
+        if self.containers.pop(container.container, None) is None:
+            return
+        self.tell_removal(container)
+        # An idle executor, or one on its way, has no attempt to lose.
+        if container.stage >= 0 and not container.has_ended:
+            container.master.failed_attempts += 1
+            self.record_end(container, code)
+
     def tell_end(self, container: Container) -> None:
         """Tell the end of a container."""
         number, job = container.container, container.master
@@ -330,6 +345,11 @@ class Simulation:
             self.end_ms = self.calendar.now
             self.record.job(containers.job_row(job, self.end_ms if job.failed_ms is None else None))
             self.tell_job_over()
+
+    def tell_begins_anew(self, job: Master) -> None:
+        """Tell features that a job begins anew."""
+        for begins_anew in self._hooks.begins_anew:
+            begins_anew(job)
 
     def tell_job_over(self) -> None:
         """Tell features that a batch job has ended, or was given up."""

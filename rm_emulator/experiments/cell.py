@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from rm_emulator.engine.features.unlike import locality
-from rm_emulator.engine.recording import FAULT_COLUMNS, SERVICE_COLUMNS
+from rm_emulator.engine.recording import FAULT_COLUMNS, RESTART_COLUMNS, SERVICE_COLUMNS
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
 from rm_emulator.experiments.read_only import read_only
@@ -91,6 +91,8 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         more = [*columns(scenario), *(SERVICE_COLUMNS if has_services(built.workload) else ())]
         if config.faults is not None and config.faults.tasks is not None:
             more += FAULT_COLUMNS
+        if config.faults is not None and not all(each.recovery for each in config.faults.restarts):
+            more += RESTART_COLUMNS
         recorder = Recorder(config.nodes, config.resources, scratch=directory, more=more)
         stack.callback(recorder.close)
         simulation, who = assemble(

@@ -18,13 +18,17 @@ def figures(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame) -> FaultFi
     wide = room.pivot("resource", index="node", values="capacity")
     # Of the resource of which an attempt holds the largest part of its node.
     part = pl.max_horizontal(pl.col(f"demand_{name}") / pl.col(name) for name in capacities(nodes)).fill_nan(0.0)
-    succeeds, held = pl.col("code") == 0, pl.col("ended_ms") - pl.col("granted_ms")
+    rows, succeeds, held = tasks.lazy(), pl.col("code") == 0, pl.col("ended_ms") - pl.col("granted_ms")
     useful = pl.when(succeeds).then(pl.col("ended_ms") - pl.col("started_ms")).otherwise(0)
-    if "useful_ms" in tasks.lazy().collect_schema().names():
+    if "useful_ms" in rows.collect_schema().names():
         useful = pl.col("useful_ms").fill_null(0)
+    if "resubmitted_ms" in jobs.columns:
+        # Whatever a job did before it began anew is lost.
+        rows = rows.join(jobs.lazy().select("resubmitted_ms", job="id"), on="job")
+        counts = pl.col("granted_ms") >= pl.col("resubmitted_ms").fill_null(0)
+        succeeds, useful = succeeds & counts, pl.when(counts).then(useful).otherwise(0)
     totals = (
-        tasks.lazy()
-        .join(wide.lazy(), on="node")
+        rows.join(wide.lazy(), on="node")
         .select(
             lost=(part * (held - useful)).filter(~succeeds).sum(),
             held=(part * held).sum(),
@@ -36,9 +40,9 @@ def figures(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame) -> FaultFi
     again = (
         tasks.lazy()
         .select(*_TASK, "attempt", "granted_ms", "ended_ms", "code")
-        .sort(*_TASK, "attempt", "granted_ms")
+        .sort(*_TASK, "granted_ms", "attempt")
         .with_columns(next=pl.col("granted_ms").shift(-1).over(*_TASK))
-        .filter(~succeeds & pl.col("next").is_not_null())
+        .filter((pl.col("code") != 0) & pl.col("next").is_not_null())
         .select((pl.col("next") - pl.col("ended_ms")) / 1000)
         .collect()
     )

@@ -50,6 +50,7 @@ from rm_emulator.engine.config import NodeFault
 from rm_emulator.engine.recording import (
     FAULT_COLUMNS,
     OPTIONAL_COLUMNS,
+    RESTART_COLUMNS,
     SERVICE_COLUMNS,
     Attempt,
     JobRow,
@@ -95,7 +96,7 @@ _STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
     msgspec.inspect.BoolType: pl.Boolean(),
 }
 _JOB: Final = columns_of(JobRow)
-_MORE_OF_JOBS: Final = (*SERVICE_COLUMNS, *FAULT_COLUMNS)
+_MORE_OF_JOBS: Final = (*SERVICE_COLUMNS, *FAULT_COLUMNS, *RESTART_COLUMNS)
 JOB_SCHEMA: Final = {name: kind for name, kind in _JOB.items() if name not in _MORE_OF_JOBS}
 TRY_SCHEMA: Final = columns_of(SchedulingAttempt)
 _ATTEMPT: Final = columns_of(Attempt)
@@ -156,7 +157,7 @@ class Recorder(Recording):
     nodes: every node with reported tasks, capacities in the order of `resources`.
     resources: names of the components of all vectors.
     scratch: where parts of large tables wait for the end; a temporary directory by default.
-    more: optional columns (`OPTIONAL_COLUMNS`, `SERVICE_COLUMNS`, `FAULT_COLUMNS`) of the tables.
+    more: optional columns (`OPTIONAL_COLUMNS`, `SERVICE_COLUMNS`, `FAULT_COLUMNS`, `RESTART_COLUMNS`) of the tables.
     """
 
     def __init__(

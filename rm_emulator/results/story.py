@@ -60,11 +60,12 @@ def story(path: Path, job: str, task: str | int | None = None) -> Story:
                 if replay.compared >= last:
                     break  # nothing that was told is in doubt
                 continue
-            if told is None and isinstance(step.event, JobSubmitted) and step.event.job.id == job:
-                told = _StoryBuilder.submitted(replay.scheduler, replay.scheduler.state.jobs[job], of, step.event.at)
-            if told is not None:
-                told.hear(step.event, step.decisions)
-                last = step.line if told.over else None
+            event = step.event
+            if isinstance(event, JobSubmitted) and event.job.id == job and (told is None or event.again):
+                told = _StoryBuilder.submitted(replay.scheduler, replay.scheduler.state.jobs[job], of, event.at, told)
+            if told is not None and not told.over:
+                told.hear(event, step.decisions)
+                last = step.line if told.is_whole else None
         assert told is not None, "a job of the log is submitted in it, or there when it begins"
         return told.story()
 
@@ -111,9 +112,16 @@ def _task_of(job: Job, task: str, path: Path) -> tuple[int, int]:
 class _StoryBuilder:
     """Listens to a replay: leads each fact and decision that concerns the job to the chapters of its story."""
 
-    def __init__(self, scheduler: _Scheduler, state: JobState, task: tuple[int, int] | None, begin: int) -> None:
+    def __init__(
+        self,
+        scheduler: _Scheduler,
+        state: JobState,
+        task: tuple[int, int] | None,
+        begin: int,
+        diary: Diary | None = None,
+    ) -> None:
         self._scheduler, self._state, self._spec = scheduler, state, state.spec
-        self._diary = Diary()
+        self._diary = diary or Diary()
         self._diary.stretches.begin(begin)
         self._tasks = Tasks(scheduler, state, task, self._diary)
         self._data = DataChapter(state, self._tasks, self._diary)
@@ -125,9 +133,20 @@ class _StoryBuilder:
         self.over = False
 
     @classmethod
-    def submitted(cls, scheduler: _Scheduler, state: JobState, task: tuple[int, int] | None, at: int) -> _StoryBuilder:
-        """The job comes now."""
-        told, spec = cls(scheduler, state, task, at), state.spec
+    def submitted(
+        cls,
+        scheduler: _Scheduler,
+        state: JobState,
+        task: tuple[int, int] | None,
+        at: int,
+        former: _StoryBuilder | None,
+    ) -> _StoryBuilder:
+        """The job comes now, perhaps anew."""
+        told, spec = cls(scheduler, state, task, at, former._diary if former else None), state.spec
+        if former is not None:
+            told._submitted = former._submitted
+            told._diary.note("submitted", at, "submitted anew")
+            return told
         who = f" by {spec.user}" if spec.user else ""
         what = f" as a run of '{spec.name}'" if spec.name else ""
         told._diary.note("submitted", at, f"submitted to queue {spec.queue}{who}{what}: {told._stages()}")
@@ -145,6 +164,11 @@ class _StoryBuilder:
         told._diary.note("submitted", now, f"{text}; {state.left} tasks are not done")
         told._reasons.look(now)
         return told
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the job has ended, and not as a withdrawn job that may be submitted anew."""
+        return self.over and not self._state.cancelled
 
     def hear(self, event: Event, decisions: list[Decision]) -> None:
         """Take in one fact and the decisions on the fact, after the scheduler has heard the fact."""

@@ -103,7 +103,10 @@ def read(logs: Iterable[Path]) -> LoggedHolds:
     for block in chain.from_iterable(map(log_blocks, logs)):
         lines = b"\n" + block
         for place in _places(lines, _SUBMITTED):
-            job = submitted.decode(_line(lines, place)).job
+            told = submitted.decode(_line(lines, place))
+            if told.again:
+                continue
+            job = told.job
             if any(stage.ties for stage in job.stages):
                 tied[job.id] = job
             for index, stage in enumerate(job.stages):

@@ -70,6 +70,8 @@ class JobSubmitted(Event, frozen=True, tag="JobSubmitted"):
     """'all': stages become launchable with the end of their parents. 'asked': only after a JobChanged asks for them.
     'roots': root stages are asked for at once, later stages by JobChanged.
     """
+    again: bool = False
+    """Whether the job, withdrawn before, begins anew: no repetition of the fact."""
 
 
 class JobChanged(Event, frozen=True, tag="JobChanged"):

@@ -91,9 +91,10 @@ class Work:
     def submitted(self, event: JobSubmitted) -> str | None:
         """Take in a new job: let the job in, or keep it outside its queue."""
         spec, counts = event.job, self.counts
-        if spec.id in self.jobs or spec.id in self.finished:
+        if spec.id in self.jobs or (spec.id in self.finished and not event.again):
             return "duplicate"
         check_job(spec, self._width)
+        self.finished.pop(spec.id, None)
         children: list[list[int]] = [[] for _ in spec.stages]
         for index, stage in enumerate(spec.stages):
             for parent in stage.above:

@@ -30,7 +30,7 @@ def faulty_case(subject: Subject, seed: int) -> Case:
         evicted_after_ms=int(rng.choice([0, span // 20])),
         drain_limit_ms=int(rng.choice([0, span // 10, 10 * span])),
         checkpoints=_saved(seed, span) if made.config.executors is None else None,
-        restarts=_restarts(seed, span),
+        restarts=_restarts(seed, span, forgets=made.config.profile != "kubernetes"),
     )
     jobs = tuple(_with_gangs(rng, entry, made) for entry in made.workload.jobs)
     return replace(
@@ -107,13 +107,16 @@ def _saved(seed: int, span: int) -> CheckpointRules | None:
     )
 
 
-def _restarts(seed: int, span: int) -> tuple[Restart, ...]:
+def _restarts(seed: int, span: int, *, forgets: bool) -> tuple[Restart, ...]:
     # Draws of their own, so that all other draws stay. In order, and at times one during another.
     rng = keyed.generator(seed, "contract restarts")
     if rng.random() < 0.6:
         return ()
     times = sorted(int(at) * 100 for at in rng.integers(0, max(1, span // 100), size=int(rng.integers(1, 4))))
-    return tuple(Restart(at_ms=at, lasts_ms=int(rng.integers(1, span // 5))) for at in times)
+    return tuple(
+        Restart(at_ms=at, lasts_ms=int(rng.integers(1, span // 5)), recovery=rng.random() < 0.6 or not forgets)
+        for at in times
+    )
 
 
 def check_faulty(subject: Subject, made: Case) -> Ran:
@@ -142,13 +145,14 @@ def check_restored(subject: Subject, made: Case, ran: Ran) -> None:
 
 def _ends_once(ran: Ran, made: Case, most: int) -> None:
     succeeded: dict[tuple[str, int, int], int] = {}
+    rows = {row.id: row for row in ran.kept.jobs}
     for task in ran.kept.tasks:
         assert task.granted_ms <= (task.granted_ms if task.started_ms is None else task.started_ms) <= task.ended_ms
-        if task.code == 0:
+        # What a job did before it began anew is lost.
+        if task.code == 0 and task.granted_ms >= (rows[task.job].resubmitted_ms or 0):
             which = task.job, task.stage, task.task
             succeeded[which] = succeeded.get(which, 0) + 1
     assert max(succeeded.values(), default=1) <= most, f"a task succeeded more than {most} times"
-    rows = {row.id: row for row in ran.kept.jobs}
     assert len(rows) == len(ran.kept.jobs) == len(made.workload.jobs), "a job was not reported, or twice"
     for entry in made.workload.jobs:
         row, done = rows[entry.job.id], sum(which[0] == entry.job.id for which in succeeded)

@@ -284,6 +284,18 @@ def test_nothing_of_a_cancelled_job_starts(one: Scheduler) -> None:
     assert one.state.jobs == {}
 
 
+def test_a_cancelled_job_that_is_gone_begins_anew_only_when_submitted_again(one: Scheduler) -> None:
+    one.handle(JobCancelled(1, "a"))
+    again = JobSubmitted(2, job("a", stage(2)), again=True)
+    assert one.handle(again) == []  # a container of before is still there
+    one.handle(ContainerEnded(3, 1, 1))
+    assert one.handle(JobSubmitted(4, job("a", stage(2)))) == []
+    assert one.state.jobs == {}
+    one.handle(msgspec.structs.replace(again, at=5))
+    assert list(one.state.jobs) == ["a"]
+    validate(one.state)
+
+
 def test_a_cancelled_jobs_containers_end_by_their_own_events(one: Scheduler) -> None:
     one.handle(JobCancelled(1, "a"))
     assert 1 in one.state.containers

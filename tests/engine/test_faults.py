@@ -18,6 +18,7 @@ from rm_emulator.engine.config import (
     Faults,
     NodeFault,
     NodeFaultRates,
+    Restart,
     TaskFaults,
     Worse,
 )
@@ -291,18 +292,21 @@ def test_a_node_keeps_its_faults_whatever_other_nodes_there_are() -> None:
 
 # -- combinations without a meaning yet -------------------------------------------------------------
 
+FORGETS = Faults(restarts=(Restart(at_ms=1, lasts_ms=1, recovery=False),))
+
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         ({"disorder": Disorder()}, "disorder"),
         ({"nodes": (Node(id="other", capacity=(1000, 1024)),)}, "'n0', which is not there"),
+        ({"faults": FORGETS, "profile": "kubernetes"}, "whose leaders recover"),
         ({"architecture": Central(t_job_ms=100), "profile": "events"}, "architecture 'central'"),
     ],
 )
 def test_faults_are_refused_where_they_have_no_meaning(more: dict[str, Any], words: str) -> None:
-    there = {"nodes": (Node(id="n0", capacity=(1000, 1024)),), **more}
-    config = EngineConfig(faults=Faults(outages=(fault(1),)), **there)
+    there = {"nodes": (Node(id="n0", capacity=(1000, 1024)),), "faults": Faults(outages=(fault(1),)), **more}
+    config = EngineConfig(**there)
     rules = SchedulerConfig(resources=config.resources, policy={"kind": "fifo"})
     with pytest.raises(ValueError, match=words):
         Simulation(config, Workload(name="w", jobs=(batch("a"),), resources=config.resources), Scheduler(rules))

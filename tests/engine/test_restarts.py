@@ -137,3 +137,64 @@ def test_a_second_restart_during_the_wait_after_the_first_begins_the_wait_anew()
     (start,) = granted(ran, "b")
     assert 75 * SECOND <= start - BACK < 77 * SECOND
     assert not ran.told(NodeAdded)
+
+
+#: The same, and the manager remembers nothing.
+FORGETS = (msgspec.structs.replace(AWAY[0], recovery=False),)
+
+
+def test_without_recovery_all_containers_are_killed_and_every_job_begins_anew() -> None:
+    # One slot: the first task is done after 8 min, the second is killed at 11 min, and 16 min more are needed.
+    ran = restarted(batch("a", 2, 8 * MINUTE), nodes=1, profile="events", restarts=FORGETS)
+    ended = [(task.task, task.attempt, task.code, task.granted_ms, task.ended_ms) for task in ran.kept.tasks]
+    assert ended == [
+        (0, 0, 0, 0, 8 * MINUTE),
+        (1, 0, -106, 8 * MINUTE, BACK),
+        (0, 0, 0, BACK, BACK + 8 * MINUTE),
+        (1, 0, 0, BACK + 8 * MINUTE, BACK + 16 * MINUTE),
+    ]
+    (row,) = ran.kept.jobs
+    assert (row.submit_ms, row.first_start_ms, row.finish_ms) == (0, 0, BACK + 16 * MINUTE)
+    assert (row.resubmitted_ms, row.failed_tasks, row.work_ms) == (BACK, 1, 32 * MINUTE)
+
+
+def test_without_recovery_what_ended_meanwhile_is_lost() -> None:
+    ran = restarted(batch("a", ms=LEFT + 30 * SECOND), nodes=1, profile="events", restarts=FORGETS)
+    assert ran.told(ContainerEnded) == [("ContainerEnded", BACK), ("ContainerEnded", BACK + LEFT + 30 * SECOND)]
+    assert [row.finish_ms for row in ran.kept.jobs] == [BACK + LEFT + 30 * SECOND]
+
+
+def test_without_recovery_the_log_tells_of_jobs_withdrawn_and_submitted_again() -> None:
+    ran = restarted(batch("a"), batch("c", ms=MINUTE), at(LEFT + 1, batch("b")), profile="events", restarts=FORGETS)
+    told = [fact for fact, _ in ran.audit.history if fact.at == BACK and not isinstance(fact, ContainerStarted)]
+    assert [type(fact).__name__ for fact in told[:3]] == ["JobCancelled", "ContainerEnded", "JobSubmitted"]
+    submitted = [(fact.job.id, fact.again) for fact in told if isinstance(fact, JobSubmitted)]
+    assert submitted == [("a", True), ("b", False)]  # "c" was done
+
+
+@pytest.mark.parametrize("profile", ["yarn", "sls"])
+def test_without_recovery_yarn_grants_as_soon_as_nodes_beat(profile: str) -> None:
+    ran = restarted(batch("a"), nodes=1, profile=profile, restarts=FORGETS)
+    assert 0 <= granted(ran, "a")[1] - BACK < 3 * SECOND
+
+
+def test_without_recovery_a_silent_node_is_unknown_to_the_manager() -> None:
+    silent = [fault(LEFT - 1, "silent", until=BACK + MINUTE)]
+    ran = restarted(batch("a"), outages=silent, restarts=FORGETS)
+    assert ran.of_nodes == [("NodeLost", BACK), ("NodeAdded", BACK + MINUTE)]
+
+
+def test_without_recovery_a_job_begins_anew_with_a_master_of_its_own() -> None:
+    job = msgspec.structs.replace(batch("a", 2, 12 * MINUTE), am=(100, 64))
+    ran = restarted(job, profile="yarn", nodes=3, restarts=FORGETS)
+    (row,) = ran.kept.jobs
+    assert row.finish_ms is not None
+    assert BACK + 12 * MINUTE < row.finish_ms < BACK + 13 * MINUTE
+
+
+def test_without_recovery_a_second_restart_begins_anew_again() -> None:
+    twice = (*FORGETS, Restart(at_ms=15 * MINUTE, lasts_ms=MINUTE, recovery=False))
+    ran = restarted(batch("a", ms=8 * MINUTE), nodes=1, profile="events", restarts=twice)
+    assert [row.finish_ms for row in ran.kept.jobs] == [8 * MINUTE]
+    ran = restarted(batch("a", ms=12 * MINUTE), nodes=1, profile="events", restarts=twice)
+    assert [row.finish_ms for row in ran.kept.jobs] == [28 * MINUTE]

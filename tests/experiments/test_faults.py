@@ -14,6 +14,7 @@ import yaml
 from rm_emulator.experiments import grid
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.charts.gantt import gantt
+from rm_emulator.results.story import story
 from rm_emulator.scenario.load import load
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -99,6 +100,35 @@ def test_faults_of_nodes_are_shown_on_the_gantt_of_nodes(whole: Path) -> None:
     assert chart is not None
     figure = dict(chart.variants)["fifo"]
     assert any("fault: death" in trace["text"] for trace in figure["data"])
+
+
+def test_a_restart_that_forgets_jobs_is_shown_and_explained_and_replays(tmp_path: Path) -> None:
+    stage = {"name": "s", "demand": {"cpu": 1}, "duration": "10m"}
+    spec = {
+        "cluster": {
+            "profile": "events",
+            "nodes": [{"count": 2, "capacity": {"cpu": 1}}],
+            "faults": {"restarts": [{"at": "5m", "for": "1m", "recovery": False}, {"at": "14m", "for": "1m"}]},
+        },
+        "workload": {"kind": "jobs", "jobs": [{"name": "a", "stages": [stage]}]},
+        "policies": [{"kind": "fifo"}],
+    }
+    head = {"apiVersion": "rm-emulator.io/v1alpha1", "kind": "Scenario", "metadata": {"name": "restarts"}}
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({**head, "spec": spec}))
+    grid.run(load(tmp_path / "s.yaml"), tmp_path / "out", jobs=1)
+    cell = tmp_path / "out" / "runs" / "fifo" / "1"
+    away = [(None, "restart", 300_000, 360_000), (None, "restart", 840_000, 900_000)]
+    assert pl.read_parquet(cell / "faults.parquet").rows() == away
+    (job,) = pl.read_parquet(cell / "jobs.parquet").to_dicts()
+    assert (job["submit_ms"], job["resubmitted_ms"], job["finish_ms"]) == (0, 360_000, 960_000)
+    (run,) = json.loads((tmp_path / "out" / "summary.json").read_text())["runs"]
+    assert run["faults"]["goodput"] == pytest.approx(10 / 16)
+    chart = gantt(Cells.of(tmp_path / "out"))
+    assert chart is not None
+    assert any("fault: restart" in trace["text"] for trace in dict(chart.variants)["fifo"]["data"])
+    told = story(next(cell.glob("events.jsonl*")), "a")
+    assert (told.submitted_ms, told.finished_ms, told.ran_ms) == (0, 960_000, 960_000)
+    assert [moment.text for moment in told.moments if moment.at_ms == 360_000][-1].startswith("stage s begins")
 
 
 def test_two_policies_meet_the_same_failures_of_the_same_attempts(whole: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rm_emulator.engine.recording import FAULT_COLUMNS, Attempt, JobRow
+from rm_emulator.engine.recording import FAULT_COLUMNS, RESTART_COLUMNS, Attempt, JobRow
 from rm_emulator.results.faults import figures
 from rm_emulator.results.record import Recorder
 from schedulers.core.model import Node
@@ -53,6 +53,20 @@ def test_work_that_checkpoints_kept_is_useful_and_not_lost() -> None:
     recorder.close()
     assert found.lost_node_s == 1.5
     assert found.goodput == found.ettr == round(10 / 15, 12)
+
+
+def test_what_a_job_did_before_it_began_anew_is_lost() -> None:
+    recorder = Recorder(NODES, more=RESTART_COLUMNS)
+    recorder.demand("j", 0, (500, 100))
+    # Half of node a: 8 s of a success that did not last, 2 s killed, and 8 s and 9 s after the second submission.
+    for number, (task, begin, end, code) in enumerate([(0, 0, 8, 0), (1, 8, 10, -106), (0, 12, 20, 0), (1, 13, 22, 0)]):
+        recorder.task(Attempt("j", 0, task, 0, "a", number, 1000 * begin, 1000 * begin, 1000 * end, False, code))
+    recorder.job(JobRow(id="j", submit_ms=0, tasks=2, work_ms=1, finish_ms=22000, resubmitted_ms=12000))
+    recorder.finish(0)
+    found = figures(recorder._jobs.frame().collect(), recorder._tasks.frame().collect(), recorder.node_rows())
+    recorder.close()
+    assert (found.lost_node_s, found.goodput) == (5.0, round(17 / 27, 12))
+    assert found.wait_again_s.mean == 3.0  # of the task that was killed
 
 
 def test_a_figure_of_a_large_file_is_that_of_memory() -> None:

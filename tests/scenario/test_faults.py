@@ -51,6 +51,11 @@ def test_restarts_are_read_from_times_with_units() -> None:
     assert [(each.at_ms, each.lasts_ms) for each in made.restarts] == [(600_000, 30_000)]
 
 
+def test_no_leader_on_kubernetes_forgets_jobs() -> None:
+    said = mistakes({"restarts": [{"at": "1m", "for": "1s", "recovery": False}]}, profile="kubernetes")
+    assert "restarts without recovery do not go with profile 'kubernetes'" in said
+
+
 def test_a_restart_after_the_end_is_refused() -> None:
     said = mistakes({"restarts": [{"at": "1m", "for": "1s"}]}, until="30s")
     assert "restarts[0].at: 1m is after the end of the run (`until: 30s`)" in said

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rm_emulator.engine.calendar import END
-from rm_emulator.engine.containers import Container
+from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.execution import draw
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.preemptions import GANG_PARTED
@@ -187,6 +187,10 @@ class Checkpoints(Feature):
         for number, member in list(work.members.items()):
             self.engine.actions[Preempt](Preempt(number, GANG_PARTED, member.container.job))
         work.is_parting = False
+
+    def begins_anew(self, job: Master) -> None:
+        """Forget what the job has saved."""
+        self._saved.pop(job.name, None)
 
     def job_over(self) -> None:
         """Forget what ended jobs have saved."""

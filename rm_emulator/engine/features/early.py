@@ -38,6 +38,10 @@ class EarlyContainers(Feature):
                 return HELD
         return at
 
+    def begins_anew(self, job: Master) -> None:
+        """Hold nothing of the job any more."""
+        self._held.pop(job.name, None)
+
     def end_heard(self, job: Master) -> None:
         """Start the tasks whose last parent has ended."""
         calendar, held = self.engine.calendar, self._held.get(job.name)

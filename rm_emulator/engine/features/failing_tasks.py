@@ -137,6 +137,13 @@ class FailingTasks(Feature):
         job.failed_ms = now
         engine.finish(job)
 
+    def begins_anew(self, job: Master) -> None:
+        """Count the failures of the job's tasks anew."""
+        for stage, spec in enumerate(job.source.job.stages):
+            self._backing_off.pop((job.name, stage), None)
+            for task in range(spec.tasks):
+                self._failures.pop((job.name, stage, task), None)
+
     def _back_off(self, job: Master, stage: int, wait_ms: int) -> None:
         """Let the stage ask for nothing for a while; the end of the longest wait counts."""
         engine, now = self.engine, self.engine.calendar.now

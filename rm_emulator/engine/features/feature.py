@@ -77,6 +77,9 @@ class Feature(ABC):
     def job_over(self) -> None:
         """Act on a batch job that has ended, or was given up."""
 
+    def begins_anew(self, job: Master) -> None:
+        """Act on a job that is submitted anew, and has lost its containers."""
+
     def finish(self) -> None:
         """Act on the end of the run."""
 
@@ -99,6 +102,7 @@ class Hooks:
         self.endless_containers: tuple[Callable[[], int], ...] = _all(features, "endless_containers")
         self.facts_to_come: tuple[Callable[[], bool], ...] = _all(features, "facts_to_come")
         self.job_over: tuple[Callable[[], None], ...] = _all(features, "job_over")
+        self.begins_anew: tuple[Callable[[Master], None], ...] = _all(features, "begins_anew")
         # At most one: two features with the same end to enter would enter two ends.
         self.runs: Callable[[Container], None] | None = _one(features, "runs")
         self.ended: Callable[[Container], bool] | None = _one(features, "ended")

@@ -113,7 +113,8 @@ class NodeFaults(Feature):
         if fault.lasts_ms is not None:
             self._later(fault.at_ms + fault.lasts_ms, self._is_back, out)
         # Back already, or all is over, where the manager was away meanwhile.
-        if fault.kind == "slow" or self._is_over or self._out.get(self._place[fault.node]) is not out:
+        is_back = self._out.get(self._place[fault.node]) is not out
+        if fault.kind == "slow" or out.lost or is_back or self._is_over:
             return
         noticed, lost = self._times(fault)
         if fault.kind in _UNHEARD:
@@ -130,6 +131,12 @@ class NodeFaults(Feature):
                 # In place of the former, of whom the entries on the calendar are void.
                 self._out[node] = anew = replace(out)
                 self._follow(anew)
+
+    def lose_silent(self) -> None:
+        """Lose all nodes that do not report to a manager which knew none of them."""
+        for out in list(self._out.values()):
+            if out.fault.kind in _UNHEARD and not out.lost:
+                self._lose(out)
 
     def _times(self, fault: NodeFault) -> tuple[int, int]:
         """When the node gets no further containers, and when its containers are lost, ms."""
@@ -167,14 +174,7 @@ class NodeFaults(Feature):
         # A node within hearing reports its ends first, and beats no more.
         engine.profile.silenced(node)
         for container in [each for each in engine.containers.values() if each.index == node]:
-            # With a member of a gang the others may have left before their turn comes.
-            if engine.containers.pop(container.container, None) is None:
-                continue
-            engine.tell_removal(container)
-            # An idle executor, or one on its way, has no attempt to lose.
-            if container.stage >= 0 and not container.has_ended:
-                container.master.failed_attempts += 1
-                engine.record_end(container, ABORTED)
+            engine.lose(container, ABORTED)
         if engine.control.has_node(name):
             engine.tell(NodeLost(engine.calendar.now, name))
 

@@ -1,14 +1,15 @@
 """Restarts of the resource manager: for a while nothing is heard and nothing is decided.
 
 Tasks go on where they run, and nodes break. Ends, starts, submissions, and calls of masters wait, and are told in their
-order when the manager is back; offers come last. The manager has recovered what it knew before, as with Hadoop's
-work-preserving restart, or as a leader that takes over from the objects.
+order when the manager is back; offers come last. With recovery the manager knows what it knew before, as with Hadoop's
+work-preserving restart, or as a leader that takes over from the objects. Without, it knows no job and nodes end all
+containers; clients submit their unfinished jobs anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from rm_emulator.engine.calendar import ASK, END, FIRST, START
 from rm_emulator.engine.config import Restart
@@ -16,7 +17,10 @@ from rm_emulator.engine.containers import Container
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.features.node_faults import NodeFaults
 from rm_emulator.engine.profile import Engine
-from schedulers.core.events import ContainerStarted
+from schedulers.core.events import ContainerEnded, ContainerStarted, JobCancelled
+
+#: Exit code of a container that its node ends at the word of a manager (YARN: KILLED_BY_RESOURCEMANAGER).
+KILLED_BY_MANAGER: Final = -106
 
 
 class Restarts(Feature):
@@ -78,7 +82,8 @@ class Restarts(Feature):
             engine.start(container, now)
 
     def _tell_start(self, container: Container) -> None:
-        self.engine.handle(ContainerStarted(self.engine.calendar.now, container.container))
+        if self.engine.containers.get(container.container) is container:
+            self.engine.handle(ContainerStarted(self.engine.calendar.now, container.container))
 
     def _keep(self, container: Container) -> bool:
         """Keep the end of a task for later, in place of `Engine.hear_end`."""
@@ -93,12 +98,35 @@ class Restarts(Feature):
     def _return(self, restart: Restart) -> None:
         engine = self.engine
         self._left_ms, engine.hear_end = None, self._hear_end
-        engine.profile.back()
+        engine.profile.back(recovered=restart.recovery)
+        settles = engine.profile.settle_ms if restart.recovery else 0
+        if restart.recovery:
+            engine.calendar.wait_no_more()
+        else:
+            engine.forget_due()
+            self._begin_anew()
         engine.calendar.catch_up()
-        if self._nodes is not None and engine.profile.watches_nodes:
+        if self._nodes is not None and restart.recovery and engine.profile.watches_nodes:
             self._nodes.count_silence_anew()
         engine.carry_on()
-        engine.calendar.at(engine.calendar.now + engine.profile.settle_ms, ASK, 0, self._ready, restart)
+        engine.calendar.at(engine.calendar.now + settles, ASK, 0, self._ready, restart)
+
+    def _begin_anew(self) -> None:
+        """Let nodes end all containers at their manager's word, and let clients submit all jobs anew."""
+        engine, now = self.engine, self.engine.calendar.now
+        jobs = sorted(engine.jobs.values(), key=lambda job: job.number)
+        if self._nodes is not None:
+            self._nodes.lose_silent()
+        for job in jobs:
+            engine.tell(JobCancelled(now, job.name, "the resource manager forgot it"))
+        for container in list(engine.containers.values()):
+            engine.lose(container, KILLED_BY_MANAGER)
+        # By the scheduler's books: an end before the restart may be unheard.
+        for number in list(engine.control.containers):
+            engine.tell(ContainerEnded(now, number, KILLED_BY_MANAGER))
+        for job in jobs:
+            engine.tell_begins_anew(job)
+            engine.arrivals.submit_anew(job)
 
     def _ready(self, restart: Restart) -> None:
         """Let nodes be offered, unless the manager has gone away again."""
