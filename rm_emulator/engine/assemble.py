@@ -90,7 +90,8 @@ def no_faults(config: EngineConfig, workload: Workload) -> str:
     known = {node.id for node in config.nodes}
     if unknown := next((each.node for each in faults.outages if each.node not in known), None):
         return f"a fault of node '{unknown}', which is not there"
-    return _no_faults_of_tasks(config, faults, overbooked=is_overbooked(config, workload))
+    overbooked = is_overbooked(config, workload)
+    return _no_faults_of_tasks(config, faults, overbooked=overbooked) or _no_speculation(config, faults, overbooked)
 
 
 def _no_faults_of_tasks(config: EngineConfig, faults: Faults, *, overbooked: bool) -> str:
@@ -101,6 +102,18 @@ def _no_faults_of_tasks(config: EngineConfig, faults: Faults, *, overbooked: boo
     if faults.checkpoints and config.executors is not None:
         return "checkpoints do not go with executors that outlive tasks: a further attempt goes on in a new container"
     return ""
+
+
+def _no_speculation(config: EngineConfig, faults: Faults, overbooked: bool) -> str:
+    """Why no master can ask for copies on this cluster; '' where masters can."""
+    others = {
+        f"architecture '{kind(config.architecture)}'" if config.architecture else "": config.architecture,
+        "executors that outlive tasks": config.executors,
+        "nodes that are overbooked": overbooked,
+        "checkpoints, which a copy does not read": faults.checkpoints,
+    }
+    there = next((name for name, block in others.items() if block), "")
+    return f"speculation does not go with {there}" if there and faults.speculation else ""
 
 
 def _no_present(config: EngineConfig, job: WorkloadJob, nodes: set[str]) -> str:

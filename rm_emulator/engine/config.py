@@ -142,6 +142,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What attempts save of their work, e.g. `{every: 1h, cost: 20s, restart: 5m}`."""
     restarts: tuple[Restart, ...] = ()
     """Restarts of the resource manager, e.g. `[{at: 10m, for: 30s}]`."""
+    speculation: Literal["mapreduce", "late"] | None = None
+    """Rule by which masters ask for copies of late tasks (Hadoop, OSDI 2008), e.g. `late`."""
     noticed_after_ms: Duration | None = None
     """Silence of a node until the loss is noticed. The profile's when left out: yarn and sls at the first check after
     600 s, checks coming in thirds of this time; kubernetes 40 s; events at once, e.g. `60s`.

@@ -120,7 +120,7 @@ class OneScheduler(Control):
         self._decide, self.explain = scheduler.handle, scheduler.explain
         self._state, self._policy = state, policy
         self.containers = state.containers
-        self.copies = state.copies is not None
+        self.copies = state.copies.settings is not None
         # Abilities are looked up once: a look-up for each fact or beat would be slow.
         self._plans, self._urges = ability(policy, Plans), ability(policy, WantsNodes) or WantsNodes()
         self._cycles = ability(policy, DecidesInCycles) or DecidesInCycles()

@@ -215,7 +215,8 @@ def columns(scenario: Scenario) -> list[str]:
     """The optional columns of tasks.parquet in the scenario's runs."""
     cluster = scenario.spec.cluster
     saved = cluster.faults and cluster.faults.checkpoints
-    wanted = {"arrived_ms": cluster.links, "copy": scenario.spec.copies, "useful_ms": saved}
+    copied = scenario.spec.copies or (cluster.faults and cluster.faults.speculation)
+    wanted = {"arrived_ms": cluster.links, "copy": copied, "useful_ms": saved}
     return [name for name, block in wanted.items() if block is not None]
 
 

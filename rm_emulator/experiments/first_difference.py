@@ -198,7 +198,7 @@ def _predictor_of(config: SchedulerConfig) -> Any:
 def _retold(path: Path, before: Scheduler, config: SchedulerConfig) -> Any:
     """The snapshot of a new scheduler that is told the present of another. Raises InvalidInput."""
     state = before.state
-    if config.executors or state.copies is not None or state.links is not None:
+    if config.executors or state.copies.settings is not None or state.links is not None:
         lacks = "idle executors, copies of tasks and data on its way cannot be retold to"
         message = f"begins with a memory: {lacks} policy '{config.policy['kind']}' (expected one without a memory)"
         raise InvalidInput([Issue(str(path), message, 1)])

@@ -46,8 +46,10 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
 def _rate_issues(loaded: Loaded, faults: FaultsBlock) -> Iterator[Issue]:
     """Rates that contradict each other, or break nothing."""
     tasks = faults.tasks
-    if not (faults.preset or faults.schedule or faults.trace or faults.nodes or tasks or faults.restarts):
-        yield loaded.issue(_AT, "nothing breaks (expected one of preset, schedule, trace, nodes, tasks, restarts)")
+    broken = faults.preset or faults.schedule or faults.trace or faults.nodes or tasks or faults.restarts
+    if not (broken or faults.speculation):
+        known = "preset, schedule, trace, nodes, tasks, restarts, speculation"
+        yield loaded.issue(_AT, f"nothing breaks (expected one of {known})")
     if faults.preset is not None and faults.nodes is not None:
         yield loaded.issue((*_AT, "nodes"), "a second set of rates beside `preset`; take one of the two out")
     if tasks is not None and tasks.per_hour and tasks.probability:

@@ -51,8 +51,7 @@ def _validate_copies(state: ClusterState) -> None:
     for number in sorted(c.id for c in state.containers.values() if c.copy):
         container = state.containers[number]
         copies.setdefault((container.job, container.stage, container.task), []).append(number)
-    live = state.copies.live if state.copies is not None else {}
-    assert {key: (group.task, group.copies) for key, group in live.items()} == {
+    assert {key: (group.task, group.copies) for key, group in state.copies.live.items()} == {
         key: (tasks.get(key), numbers) for key, numbers in copies.items()
     }, "copies"
     # A waiting task has no output and no container, so a copy of it would run for nothing.
@@ -125,7 +124,9 @@ def _validate_job(job: JobState, state: ClusterState, waiting: list[int]) -> Non
         assert stage.running == there
         behind = _behind_one_to_one(job, stage.index, busy)
         assert not any(stage.is_waiting(task) for task in behind), f"{job.id}/{stage.index}: let in before its parents"
-        waiting_tasks = stage.tasks - stage.finished - stage.running - len(behind)
+        under_way = {c.task for c in busy if c.stage == stage.index}
+        assert stage.copies.keys() <= under_way, f"{job.id}/{stage.index}: copies are asked for of what does not run"
+        waiting_tasks = stage.tasks - stage.finished - stage.running - len(behind) + len(stage.copies)
         assert stage.waiting == waiting_tasks, f"{job.id}/{stage.index}: {stage.waiting} wait, not {waiting_tasks}"
         closed = [edge for edge in job.spec.stages[stage.index].edges if not _lets_in(job, edge)]
         assert stage.parents_left == len(closed), f"{job.id}/{stage.index}: barrier"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from schedulers.core.copies import COPY, TaskCopies
+from schedulers.core.copies import COPY, TaskCopies, of_task
 from schedulers.core.decisions import Commit, Copy, Place, Preempt
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
@@ -13,6 +13,7 @@ from schedulers.core.events import (
     ContainerEnded,
     ContainerExpired,
     ContainerStarted,
+    CopyAsked,
     NodeLost,
 )
 from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, JobState, StageState
@@ -48,7 +49,7 @@ class Containers:
         "used",
     )
 
-    def __init__(self, nodes: ClusterNodes, work: Work, copies: TaskCopies | None) -> None:
+    def __init__(self, nodes: ClusterNodes, work: Work, copies: TaskCopies) -> None:
         self._nodes, self._work, self._copies = nodes, work, copies
         self._jobs, self._sizes, self._admission = work.jobs, work.sizes, work.admission
         self._queues, self._counts = work.tree.queues, work.counts
@@ -96,11 +97,28 @@ class Containers:
         self._recheck_reason(job.id)
         return None
 
+    def copy_asked(self, event: CopyAsked) -> str | None:
+        """Let one more container of a task under way wait."""
+        job = self._jobs.get(event.job)
+        if job is None or job.cancelled:
+            return "late"
+        spec = job.spec.stages[event.stage] if 0 <= event.stage < len(job.stages) else None
+        if spec is None or spec.gang or spec.master:
+            raise InvalidTransition(f"job {job.id} has no stage {event.stage} whose tasks run twice")
+        stage = job.stages[event.stage]
+        there = of_task(self.by_number, job, stage, event.task)
+        if event.task in stage.copies or len(there) > 1:
+            return "duplicate"
+        if not there or there[0].copy:
+            return "late"  # the task has ended
+        self._work.ask_copy(job, stage, event.task, (there[0].node, *event.apart))
+        return None
+
     def copy(self, decision: Copy, now: int) -> None:
         """Start another container for a task under way or done."""
         job, copies = self._jobs[decision.job], self._copies
         stage = job.stages[decision.stage]
-        if copies is None or not copies.allows(self.by_number, job, stage, decision.task, decision.node):
+        if not copies.allows(self.by_number, job, stage, decision.task, decision.node):
             raise InvalidTransition(
                 f"no copy of task {job.id}/{stage.index}/{decision.task} may be made on {decision.node}"
             )
@@ -109,8 +127,13 @@ class Containers:
         copy = ContainerState(
             number, decision.node, job.id, stage.index, task, attempt, False, stage.size, now, copy=True
         )
+        asked = task in stage.copies
+        if asked:
+            self._work.end_ask(job, stage, task)
         self.occupy(copy, job, stage.demand)
         copies.add(copy, self.by_number)
+        if asked and self.reservations is not None:
+            self.reservations.task_started(job, stage, now)
 
     def check_room(self, decision: Place | Copy | Commit, job: JobState, stage: StageState) -> None:
         """Raises InvalidTransition when the node has no room for a new container, or a limit is in its way."""
@@ -235,7 +258,7 @@ class Containers:
         if decision.container not in self.by_number:
             raise InvalidTransition(f"{self.describe(decision.container)}: not there to be preempted")
         # Remembered, so that no copy is ordered to end twice.
-        if decision.rule == COPY and self._copies is not None:
+        if decision.rule == COPY:
             self._copies.leaving[decision.container] = None
 
     def end(self, container: ContainerState, code: int, runtime_ms: int, now: int) -> None:
@@ -263,7 +286,7 @@ class Containers:
             del self.idle[container.id]
         elif container.status == MOVING:
             del self.moving[container.id]
-        elif self._copies is not None and not self._copies.settle(container, job, self.by_number, succeeded=code == 0):
+        elif self._copies.live and not self._copies.settle(container, job, self.by_number, succeeded=code == 0):
             if code == 0 and job is not None and job.stages[container.stage].outputs is not None:
                 job.stages[container.stage].add_output(
                     container.task, container.node, container.ended_at(runtime_ms, now)

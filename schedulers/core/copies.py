@@ -1,5 +1,6 @@
 """Copies: more containers of a task under way or done, so that its output is on more nodes, or there sooner.
 
+A policy makes copies by itself where its settings allow copies, and the core makes those that a job's master asks for.
 Of an unfinished task, the first container to end with success is the task; if the task's own container fails, the
 oldest copy takes its place. A copy holds room like any container, but is no running task.
 """
@@ -18,6 +19,8 @@ Key = tuple[str, int, int]
 Containers = Mapping[int, ContainerState]
 #: The rule of a Preempt of a copy no longer needed.
 COPY: Final = "copy"
+#: Limits on copies that masters ask for, where policies make none.
+_ASKED: Final = CopyRules(max=2, others="end")
 
 
 @dataclass(slots=True)
@@ -33,13 +36,15 @@ class Group:
 class TaskCopies:
     """The live copies of all tasks.
 
-    `settings` limits the number of copies and says whether late copies run on or end.
+    `settings` limits the number of copies and says whether late copies run on or end; None: policies make none.
     """
 
-    __slots__ = ("_unneeded", "leaving", "live", "settings")
+    __slots__ = ("_ends_others", "_most", "_unneeded", "leaving", "live", "settings")
 
-    def __init__(self, settings: CopyRules) -> None:
+    def __init__(self, settings: CopyRules | None) -> None:
         self.settings = settings
+        rules = settings or _ASKED
+        self._most, self._ends_others = rules.max, rules.others == "end"
         self.live: dict[Key, Group] = {}
         """By (job, stage, task); from the containers."""
         self.leaving: dict[int, None] = {}
@@ -56,7 +61,7 @@ class TaskCopies:
         if not made and all(container.copy for container in there):
             return False  # the task is done, and no child takes its output
         where = {*(place for place, _ in made), *(container.node for container in there)}
-        return node not in where and len(made) + len(there) < self.settings.max
+        return node not in where and len(made) + len(there) < self._most
 
     def add(self, copy: ContainerState, containers: Containers) -> None:
         """A copy was made, or is remembered."""
@@ -92,7 +97,7 @@ class TaskCopies:
             ends_as_task = False
         if ends_as_task:
             group.task = None
-            if self.settings.others == "end":
+            if self._ends_others:
                 self._unneeded += group.copies
         if not group.copies:
             del self.live[key]

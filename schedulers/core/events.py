@@ -88,6 +88,19 @@ class StageWithdrawn(Event, frozen=True, tag="StageWithdrawn"):
     stage: int
 
 
+class CopyAsked(Event, frozen=True, tag="CopyAsked"):
+    """An application master asks for one more container for a task under way (speculation); the first success counts.
+
+    The container waits as the stage's other tasks do, until the task ends.
+    """
+
+    job: str
+    stage: int
+    task: int
+    apart: tuple[str, ...] = ()
+    """Nodes on which the container must not be, besides the node of the task."""
+
+
 class JobCancelled(Event, frozen=True, tag="JobCancelled"):
     """A job was withdrawn: no task of the job starts any more; its containers end by their own events."""
 
@@ -302,6 +315,7 @@ AnyEvent = (
     | JobSubmitted
     | JobChanged
     | StageWithdrawn
+    | CopyAsked
     | JobCancelled
     | QueueChanged
     | QueueRemoved

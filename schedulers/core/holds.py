@@ -53,7 +53,7 @@ class Holds:
 
     def reason(self, job: JobState) -> Reason | None:
         """The first reason for the job's next task to wait; None when no task waits. A function of state only."""
-        if job.cancelled or job.left == job.running:
+        if job.cancelled or (job.left == job.running and not job.waiting):
             return None
         if not job.admitted:
             return why_not_let_in(job, self._state)[0]

@@ -21,7 +21,7 @@ class IdleBeats:
         self._state, self._view, self._to_check, self.log = state, view, to_check, log
         # Policies with one of the other abilities may decide, or remember, at any fact.
         moved = any(ability(policy, kind) is not None for kind in (WantsNodes, Searches, Remembers))
-        may_pass = policy.triggers.every_beat and state.copies is None and not moved
+        may_pass = policy.triggers.every_beat and state.copies.settings is None and not moved
         self._passes = ability(policy, PassesBeats) if may_pass else None
 
     @property

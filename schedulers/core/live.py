@@ -38,8 +38,20 @@ class Counts:
     """Nodes so far."""
 
 
+class Asks:
+    """Asks for copies, which a memory keeps apart from the stage: stages of most runs have none."""
+
+    __slots__ = ("copies",)
+
+    copies: dict[int, tuple[str, ...]]
+    """Tasks under way of which one more container is asked for, each with the nodes on which it must not be."""
+
+    def __init__(self) -> None:
+        self.copies = {}
+
+
 @dataclass(slots=True, eq=False)
-class StageState:
+class StageState(Asks):
     """A stage of a live job. Tasks below `next` (and those in `taken`) were launched at least once."""
 
     index: int
@@ -48,8 +60,8 @@ class StageState:
     """Number of its size in `ClusterState.sizes`; from demand, places and the limits of its queue and user."""
     tasks: int
     waiting: int
-    """Unlaunched tasks, pilots and returned tasks included; tasks - finished - running, and less the tasks whose turn
-    comes with a task of a parent (see `ties`).
+    """Unlaunched tasks, pilots and returned tasks included; tasks - finished - running, less the tasks whose turn comes
+    with a task of a parent (see `ties`), and one more for each of `copies`.
     """
     parents_left: int
     """Parents that keep the whole stage closed; from the job's other stages."""
@@ -74,6 +86,9 @@ class StageState:
     outputs: dict[int, list[tuple[str, int]]] | None = None
     """Where and when (ms) its finished tasks made their output; None: nobody takes any, or there are no links."""
 
+    def __post_init__(self) -> None:
+        Asks.__init__(self)  # a class made anew for its slots has no `super()`
+
     @property
     def is_open(self) -> bool:
         """Whether its tasks may start: parents done, and asked for."""
@@ -82,7 +97,7 @@ class StageState:
     @property
     def kept_back(self) -> int:
         """Number of tasks whose turn comes with a task of a parent (see `ties`)."""
-        return self.tasks - self.finished - self.running - self.waiting
+        return self.tasks - self.finished - self.running - self.waiting + len(self.copies)
 
     @property
     def waiting_non_pilots(self) -> int:
@@ -112,6 +127,8 @@ class StageState:
             index = self.next
             while index in self.taken:
                 index += 1
+            if index == self.tasks and self.copies:
+                index = next(iter(self.copies))
         return index, self.attempts.get(index, 0)
 
     def take_out(self, task: int, job: str) -> bool:

@@ -56,6 +56,7 @@ class _Saved(msgspec.Struct):
     reservations: _Reserved | None = None
     links: Links | None = None
     leaving: list[int] = []
+    asked: list[tuple[str, int, int, tuple[str, ...]]] = []
     parted: list[tuple[str, int]] = []
 
 
@@ -67,8 +68,11 @@ def dump(state: ClusterState) -> dict[str, Any]:
         kept["parted"] = list(state.work.parted)
     if state.links is not None:
         kept["links"] = state.links
-    if state.copies is not None:
+    if state.copies.leaving:
         kept["leaving"] = list(state.copies.leaving)
+    asked = [(j.id, s.index, *each) for j in state.jobs.values() for s in j.stages for each in s.copies.items()]
+    if asked:
+        kept["asked"] = asked
     return {
         "now": state.now,
         "nodes": list(state.nodes.values()),
@@ -97,14 +101,15 @@ def load(state: ClusterState, data: Any) -> None:
     counts.next_container, counts.next_job, counts.next_node, counts.version = saved.next
     state.nodes.update((n.id, n) for n in saved.nodes)
     state.jobs.update((j.id, j) for j in saved.jobs)
+    for name, stage, task, apart in saved.asked:
+        state.jobs[name].stages[stage].copies[task] = apart
     state.waiting.update((j, state.jobs[j]) for j in saved.waiting)
     state.containers.update((c.id, c) for c in saved.containers)
     state.idle.update((c, state.containers[c]) for c in saved.idle)
-    if state.copies is not None:
-        state.copies.leaving.update(dict.fromkeys(saved.leaving))
-        for container in saved.containers:
-            if container.copy:
-                state.copies.add(container, state.containers)
+    state.copies.leaving.update(dict.fromkeys(saved.leaving))
+    for container in saved.containers:
+        if container.copy:
+            state.copies.add(container, state.containers)
     state.moving.update((c.id, c) for c in saved.containers if c.status == MOVING)
     state.work.finished.update(dict.fromkeys(saved.finished))
     _load_ties(state)

@@ -458,8 +458,8 @@ class ClusterView:
     @property
     def copies(self) -> int:
         """How many containers a task may have: 1 where there are no copies."""
-        copies = self._state.copies
-        return copies.settings.max if copies is not None else 1
+        settings = self._state.copies.settings
+        return settings.max if settings is not None else 1
 
     def holders(self, job: JobState, stage: StageState, task: int) -> Sequence[str]:
         """Nodes running the task, and nodes holding its output where the output is needed."""
@@ -468,13 +468,13 @@ class ClusterView:
     def allows_copy(self, job: JobState, stage: StageState, task: int, node: NodeState) -> bool:
         """Whether a copy of the task may be made on the node, as soon as there is room."""
         copies = self._state.copies
-        return copies is not None and copies.allows(self._state.containers, job, stage, task, node.spec.id)
+        return copies.settings is not None and copies.allows(self._state.containers, job, stage, task, node.spec.id)
 
     def may_copy(self, job: JobState, stage: StageState, task: int, node: NodeState) -> bool:
         """Whether a copy of the task could start on the node now, as asked for by `Suggestion.copy`."""
         copies = self._state.copies
         return (
-            copies is not None
+            copies.settings is not None
             and self.fits(stage, node)
             and self.takes(job, stage, node)
             and copies.allows(self._state.containers, job, stage, task, node.spec.id)

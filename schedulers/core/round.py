@@ -131,7 +131,7 @@ class Round:
         stage = job.stages[suggestion.stage]
         ready = stage.waiting
         if suggestion.task is not None:
-            ready = int(stage.is_waiting(suggestion.task))
+            ready = int(stage.is_waiting(suggestion.task) or suggestion.task in stage.copies)
         elif suggestion.pilots is not None:
             ready = len(stage.pilots) if suggestion.pilots else stage.waiting_non_pilots
         # Never refused for asking too much: a policy may suggest a whole stage without counting its tasks.
@@ -192,7 +192,7 @@ class Round:
             return Outcome(0, Reason.WAITS_FOR_OFFER)
         stage = job.stages[suggestion.stage]
         if (
-            copies is None
+            copies.settings is None
             or task is None
             or not copies.allows(state.containers, job, stage, task, suggestion.node or "")
         ):
@@ -200,12 +200,33 @@ class Round:
         node = self._node_for(stage, suggestion, offer) if suggestion.node and state.sizes.admits(stage.size) else None
         if node is None or (state.reservations is not None and not state.reservations.takes(node, job, stage)):
             return Outcome(0, Reason.NO_ROOM)
-        attempt = stage.attempts.get(task, 0)
-        decision = Copy(state.counts.next_container, node.spec.id, job.id, stage.index, task, attempt)
+        return Outcome(1, None, (self._make_copy(job, stage, task, node, offer),))
+
+    def _make_copy(self, job: JobState, stage: StageState, task: int, node: NodeState, offer: Offer) -> int:
+        number, attempt = self._scheduler.state.counts.next_container, stage.attempts.get(task, 0)
         if offer.limit is not None:
             offer.limit -= 1
-        self._scheduler.carry_out(decision, self._decisions)
-        return Outcome(1, None, (decision.container,))
+        self._scheduler.carry_out(Copy(number, node.spec.id, job.id, stage.index, task, attempt), self._decisions)
+        return number
+
+    def _start_asked_copy(self, job: JobState, stage: StageState, suggestion: Suggestion, offer: Offer) -> int | None:
+        """Start one more container that the job's master has asked for; returns it, or None when there is no room."""
+        state, tasks = self._scheduler.state, tuple(stage.copies) if suggestion.task is None else (suggestion.task,)
+        nodes = state.sizes.fitting(stage.size) if offer.nodes is None else offer.nodes
+        takes = state.reservations.takes if state.reservations is not None else None
+        there = {node.spec.id for node in nodes if takes is None or takes(node, job, stage)}
+        if suggestion.among is not None:
+            there &= suggestion.among
+        for task in tasks if state.sizes.admits(stage.size) else ():
+            among = frozenset(there.difference(stage.copies[task]))
+            node = self._node_for(stage, msgspec.structs.replace(suggestion, among=among), offer)
+            if (
+                node is not None
+                and node.spec.id in among
+                and state.copies.allows(state.containers, job, stage, task, node.spec.id)
+            ):
+                return self._make_copy(job, stage, task, node, offer)
+        return None
 
     def _reserve(self, job: JobState, stage: StageState, why: Reason) -> Reason:
         """Reserve nodes for a stage without room, if the stage has waited long enough; returns the reason to tell."""
@@ -299,6 +320,8 @@ class Round:
             task, attempt = stage.first_task(suggestion.pilots)
         else:
             task, attempt = suggestion.task, stage.attempts.get(suggestion.task, 0)
+        if task in stage.copies:
+            return self._start_asked_copy(job, stage, suggestion, offer)
         decision: Place | Run | Move | None = None
         # A named executor or nothing: a policy that plans executors must not get a different one instead.
         named = suggestion.executor is not None

@@ -183,7 +183,7 @@ class Scheduler:
             for victim in self._victims(self.view):
                 self.carry_out(Preempt(*victim), decisions)
         # Before the offer: what nobody needs should end as early as possible.
-        if self._stranded or (self._copies is not None and self._copies.live):
+        if self._stranded or self._copies.live:
             for number, rule in self.state.pop_superfluous():
                 self.carry_out(Preempt(number, rule, self.state.containers[number].job), decisions)
         return True

@@ -23,6 +23,7 @@ from schedulers.core.events import (
     ContainerExpired,
     ContainerObserved,
     ContainerStarted,
+    CopyAsked,
     Event,
     JobCancelled,
     JobChanged,
@@ -76,7 +77,7 @@ class ClusterState:
     """Nodes, jobs and containers of a cluster, with all derived figures.
 
     has_executors: containers outlive their tasks. first_container: the number of the first container. copies: limits on
-    containers per task; None: a single container.
+    the policy's copies of tasks; None: it makes none.
     """
 
     # Slots: CPython reads them faster than an instance's dict, by 3 to 20 % of the core's throughput.
@@ -132,8 +133,8 @@ class ClusterState:
         """Jobs not let in, and the payers of containers; from jobs and containers."""
         self.reservations: Reservations | None = None
         """Nodes kept for work that cannot start piecemeal, None where nothing is reserved: see `keep_nodes`."""
-        self.copies = TaskCopies(copies) if copies is not None else None
-        """Containers besides the tasks' own, None where there are no copies."""
+        self.copies = TaskCopies(copies)
+        """Containers besides the tasks' own."""
         self.work = Work(width, self.admission, self.sizes, self.tree, self.journal, self.counts)
         """Jobs, and their waiting tasks."""
         # The rooms' own dicts under short names: policies and the scheduler read them for every task.
@@ -160,6 +161,7 @@ class ClusterState:
             JobSubmitted: work.submitted,
             JobChanged: work.changed,
             StageWithdrawn: work.withdrawn,
+            CopyAsked: containers.copy_asked,
             JobCancelled: work.cancelled,
             PilotsNamed: work.pilots_named,
             SizeEstimated: work.size_estimated,
@@ -286,9 +288,7 @@ class ClusterState:
         stages, held = self.work.stranded, self.containers.values()
         found = [(c.id, EARLY) for c in held if (c.job, c.stage) in stages and c.status in (GRANTED, RUNNING)]
         stages.clear()
-        if self.copies is not None:
-            found += [(number, COPY) for number in self.copies.unneeded(self.jobs)]
-        return found
+        return found + [(number, COPY) for number in self.copies.unneeded(self.jobs)]
 
     # -- both -----------------------------------------------------------------------------------
 

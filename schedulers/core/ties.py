@@ -62,7 +62,7 @@ class Ties:
 
     def have_all_begun(self, stage: StageState) -> bool:
         """Whether all tasks of the stage have begun."""
-        return not stage.waiting and not self.left_above[stage.index]
+        return stage.waiting == len(stage.copies) and not self.left_above[stage.index]
 
     def released(self, stage: StageState, task: int) -> list[int]:
         """Note the end of a task; returns the stages below whose task of this number may start."""

@@ -354,11 +354,33 @@ class Work:
             job.open.remove(stage.index)
             if not job.waiting:
                 del self.waiting[job.spec.id]
-            if self.ties and (ties := self.ties.get(job.spec.id)) is not None:
-                there = len(job.open)
-                self._follow_ties(ties, job, stage)
-                self.has_opened |= len(job.open) > there
+        if self.ties and stage.waiting == len(stage.copies) and (ties := self.ties.get(job.spec.id)) is not None:
+            there = len(job.open)
+            self._follow_ties(ties, job, stage)
+            self.has_opened |= len(job.open) > there
         return pilot
+
+    def ask_copy(self, job: JobState, stage: StageState, task: int, apart: tuple[str, ...]) -> None:
+        """Let one more container of a task wait. apart: nodes on which it must not be."""
+        stage.copies[task] = apart
+        stage.waiting += 1
+        self._let_wait(job, stage)
+        self.touch(job.id)
+        self.counts.version += 1
+
+    def end_ask(self, job: JobState, stage: StageState, task: int) -> None:
+        """Let one more container of a task wait no longer: it starts, or the task has ended."""
+        del stage.copies[task]
+        stage.waiting -= 1
+        self.touch(job.id)
+        self.recheck_reason(job.id)
+        if stage.index in job.open:
+            job.waiting -= 1
+            self.sizes.count(stage.size, -1)
+            if not stage.waiting:
+                job.open.remove(stage.index)
+            if not job.waiting:
+                del self.waiting[job.id]
 
     def found(self, event: TaskFound) -> str | None:
         """Take in a task done unheard."""
@@ -377,6 +399,8 @@ class Work:
         self, job: JobState, stage: StageState, task: int, runtime_ms: int, speed: float, *, pilot: bool
     ) -> None:
         """Count a task as done, after its run time on a node of the given speed."""
+        if task in stage.copies:
+            self.end_ask(job, stage, task)
         stage.finished += 1
         stage.done_ms += runtime_ms * speed
         job.left -= 1
@@ -393,7 +417,9 @@ class Work:
 
     def fail(self, job: JobState, stage: StageState, container: ContainerState) -> None:
         """A container is gone before its task was done: the task waits again."""
-        # First of all: whatever follows counts waiting tasks, this one included.
+        if container.task in stage.copies:
+            self.end_ask(job, stage, container.task)
+        # Before all else: whatever follows counts waiting tasks, this one included.
         stage.put_back(container.task, container.attempt + 1, pilot=container.pilot)
         if job.spec.stages[stage.index].gang and stage.running:
             self.parted[job.id, stage.index] = None

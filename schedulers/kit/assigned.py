@@ -19,6 +19,7 @@ from schedulers.core.copies import of_task
 from schedulers.core.events import (
     ContainerAdopted,
     ContainerObserved,
+    CopyAsked,
     Event,
     Heartbeat,
     LinksSet,
@@ -107,6 +108,7 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
         self._sizes: dict[str, float | None] = {}  # by job, its size when its tasks were assigned
         self._unassigned: dict[str, None] = {}  # jobs that may have tasks to be assigned
         self._too_large: dict[str, None] = {}  # jobs with tasks too large for every node
+        self._asked: dict[tuple[str, int], None] = {}  # stages (job and index) with copies asked for by masters
         self._rates: Rates = {}
         self._forecast_of_all: Forecast | None = None  # of what runs, for copies that wait
         self._forecast_of_copied: Forecast | None = None  # likewise, of the tasks that are copied alone
@@ -135,6 +137,8 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
             entry = self.node_queues.by_stage.get((event.job, event.stage), {}).get(event.task)
             if entry is not None:
                 self.node_queues.remove(entry)
+        elif isinstance(event, CopyAsked):
+            self._asked[event.job, event.stage] = None
         for name in _changed(view):
             self._update_job(name, view)
         if self._unassigned and (not self._in_cycles or isinstance(event, Tick | OfferAsked)):
@@ -176,6 +180,7 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
             queues.remove_all(queues.by_job.get(name, {}).values())
             for of in (self._sizes, self._unassigned, self._too_large):
                 of.pop(name, None)
+            self._asked = {key: None for key in self._asked if key[0] != name}
             return
         if job.size_ms != self._sizes.get(name):
             queues.remove_all(queues.by_job.get(name, {}).values())
@@ -289,6 +294,10 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
                     if entry.number in at.get(name, ()):  # it has not started with its gang
                         yield from self._start(entry, view)
         yield from self._start_late_tasks(view, offer)
+        for name, index in sorted(self._asked):
+            job = view.jobs.get(name)
+            for task in tuple(job.stages[index].copies) if job is not None else ():
+                yield Suggestion(name, index, task=task)
         self._drop_forecasts()
         self.wanted_nodes = self._nodes_of_ready_copies(view) if self.node_queues.copies else ()
 
@@ -477,6 +486,8 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
         self.node_queues.load(data["lines"])
         self._sizes = dict(data["sizes"])
         self._unassigned, self._too_large = (dict.fromkeys(names) for names in data["waiting"])
+        asked = ((job.id, stage.index) for job in view.jobs.values() for stage in job.stages if stage.copies)
+        self._asked = dict.fromkeys(asked)
         self.needs_cycle = bool(self._unassigned)
         self.wanted_nodes = self._nodes_of_ready_copies(view) if self.node_queues.copies else ()
 

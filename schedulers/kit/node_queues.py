@@ -92,8 +92,8 @@ class NodeQueues:
                 self.remove(entry)
 
     def holds_all(self, job: str, stage: StageState) -> bool:
-        """Whether every waiting task of the stage is in a queue."""
-        return stage.waiting == len(self.by_stage.get((job, stage.index), ()))
+        """Whether every waiting task of the stage is in a queue; copies asked for by masters come in none."""
+        return stage.waiting - len(stage.copies) == len(self.by_stage.get((job, stage.index), ()))
 
     def in_order(self) -> list[QueuedTask]:
         """All queued tasks by number."""
@@ -127,13 +127,13 @@ def waiting_tasks(stage: StageState) -> Iterator[int]:
     """Waiting tasks of the stage, in the order of starting: pilots, returned tasks, the rest."""
     yield from stage.pilots
     yield from sorted(stage.returned)
-    if stage.waiting > len(stage.pilots) + len(stage.returned):
+    if stage.waiting > len(stage.pilots) + len(stage.returned) + len(stage.copies):
         yield from (task for task in range(stage.next, stage.tasks) if task not in stage.taken)
 
 
 def unqueued_tasks(stage: StageState, entries: dict[int, QueuedTask] | None) -> Sequence[int]:
     """Waiting tasks of the stage that are in no queue; every queued task waits."""
-    if stage.waiting == len(entries or ()):
+    if stage.waiting - len(stage.copies) == len(entries or ()):
         return ()
     return [task for task in waiting_tasks(stage) if entries is None or task not in entries]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 import numpy as np
 
@@ -32,6 +34,7 @@ def faulty_case(subject: Subject, seed: int) -> Case:
         checkpoints=_saved(seed, span) if made.config.executors is None else None,
         restarts=_restarts(seed, span, forgets=made.config.profile != "kubernetes"),
     )
+    faults = replace(faults, speculation=_speculates(seed, made, faults))
     jobs = tuple(_with_gangs(rng, entry, made) for entry in made.workload.jobs)
     return replace(
         made,
@@ -119,13 +122,21 @@ def _restarts(seed: int, span: int, *, forgets: bool) -> tuple[Restart, ...]:
     )
 
 
+def _speculates(seed: int, made: Case, faults: Faults) -> Literal["mapreduce", "late"] | None:
+    # Draws of their own, so that all other draws stay.
+    number = int(keyed.generator(seed, "contract speculation").integers(3))
+    refused = made.config.executors is not None or faults.checkpoints is not None
+    return None if refused or not number else "mapreduce" if number == 1 else "late"
+
+
 def check_faulty(subject: Subject, made: Case) -> Ran:
     """Run a scenario with faults: the books are right, and every task succeeds at most once, in each job that ends."""
     ran = run_case(subject, made)
     try:
         validate(ran.audit.state)
         ran.audit.drained()
-        _ends_once(ran, made, subject.copies.max if subject.copies else 1)
+        copied = 2 if made.config.faults is not None and made.config.faults.speculation else 1
+        _ends_once(ran, made, subject.copies.max if subject.copies else copied)
     except AssertionError as error:
         raise AssertionError(f"{made.name}: {error}") from error
     return ran

@@ -27,6 +27,7 @@ from schedulers.core.events import (
     ContainerExpired,
     ContainerObserved,
     ContainerStarted,
+    CopyAsked,
     Estimated,
     Event,
     Heartbeat,
@@ -340,7 +341,7 @@ class Core(RuleBasedStateMachine):
             elif c is not None:
                 self.tell(ContainerEnded(at, c.id, 0, at - c.started))
 
-    @precondition(lambda self: self.state.copies is not None and self.state.jobs)
+    @precondition(lambda self: self.state.copies.settings is not None and self.state.jobs)
     @rule(pick=PICK, where=PICK, task=st.integers(0, 4), later=PICK)
     def copied(self, pick: int, where: int, task: int, later: int) -> None:
         """Somebody suggests one more container of a task, whether that makes sense or not."""
@@ -360,6 +361,15 @@ class Core(RuleBasedStateMachine):
             assert not waits, "a copy of what has not begun"
             there = holders(self.state.containers, job, stage, task)
             assert len(set(there)) == len(there) <= self.state.copies.settings.max
+
+    @precondition(lambda self: not self.state.has_executors and self.state.containers)
+    @rule(pick=PICK, task=st.integers(0, 4), apart=PICK, later=PICK)
+    def asked_for_a_copy(self, pick: int, task: int, apart: int, later: int) -> None:
+        """A master asks for a copy of a task, under way or not, off some node."""
+        containers = list(self.state.containers.values())
+        of = containers[pick % len(containers)]
+        number = of.task if task else pick % 5
+        self.tell(CopyAsked(self.soon(later), of.job, of.stage, number, (f"n{apart % 5}",)))
 
     @rule(later=PICK)
     def everything_ran(self, later: int) -> None:

@@ -16,6 +16,7 @@ from rm_emulator.engine.features.node_faults import NodeFaults
 from rm_emulator.engine.features.overbooking import Overbooking
 from rm_emulator.engine.features.restarts import Restarts
 from rm_emulator.engine.features.services import ServicesFeature
+from rm_emulator.engine.features.speculation import Speculation
 from rm_emulator.engine.features.startup import Startup
 from rm_emulator.engine.features.unlike import UnlikeNodes
 from rm_emulator.engine.profile import Engine
@@ -37,6 +38,7 @@ _ALL: Final[tuple[type[Feature], ...]] = (
     Overbooking,
     ServicesFeature,
     Copies,
+    Speculation,
 )
 
 

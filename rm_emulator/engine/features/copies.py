@@ -18,7 +18,7 @@ class Copies(Feature):
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
         """Whether tasks may have several containers."""
-        return engine.control.copies
+        return may_copy(engine)
 
     def _copy(self, decision: Copy) -> None:
         """Grant a further container to a task."""
@@ -37,3 +37,9 @@ class Copies(Feature):
             return False
         counted.add(task)
         return True
+
+
+def may_copy(engine: Engine) -> bool:
+    """Whether tasks may have several containers: a policy makes copies, or masters ask for copies."""
+    faults = engine.config.faults
+    return engine.control.copies or (faults is not None and faults.speculation is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rm_emulator.engine.calendar import START
 from rm_emulator.engine.containers import Container, Master
+from rm_emulator.engine.features.copies import may_copy
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.profile import Engine
 
@@ -14,7 +15,7 @@ class DataFeature(Feature):
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
         """Whether data takes time, and a task has a single container."""
-        return _moves(engine) and not engine.control.copies
+        return _moves(engine) and not may_copy(engine)
 
     def granted(self, container: Container, at: int) -> int:
         """Start once the data has arrived."""
@@ -37,7 +38,7 @@ class DataOfCopies(DataFeature):
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
         """Whether data takes time, and tasks may have several containers."""
-        return _moves(engine) and engine.control.copies
+        return _moves(engine) and may_copy(engine)
 
     def end_heard(self, job: Master) -> None:
         """Enter a second, sooner start for a container with sooner data; the later start is void."""

@@ -38,6 +38,8 @@ class FailingTasks(Feature):
         self._rules = faults.tasks
         self._failures: Counter[tuple[str, int, int]] = Counter()  # by job, stage and task
         self._backing_off: Counter[tuple[str, int]] = Counter()  # by job and stage
+        self.hung: dict[int, int] = {}
+        """Attempts that stand still, by container, each with the time since, ms."""
         engine.enter_end = self._enter_end
 
     @classmethod
@@ -53,9 +55,10 @@ class FailingTasks(Feature):
         return max(1, round(runtime * slow.times))
 
     def _draw(self, purpose: str, container: Container) -> float:
-        """A number in [0, 1) of the attempt; a copy has one of its own."""
-        which = container.job, container.stage, container.task, container.attempt, int(container.copy)
-        return keyed.uniform(self.engine.seed, purpose, *which)
+        """A number in [0, 1) of the attempt; a copy has one of its own, and another one after each failure."""
+        task = container.job, container.stage, container.task
+        copy = 1 + self._failures[task] if container.copy else 0
+        return keyed.uniform(self.engine.seed, purpose, *task, container.attempt, copy)
 
     # -- an attempt fails -------------------------------------------------------------------------
 
@@ -84,6 +87,7 @@ class FailingTasks(Feature):
         if self._is_running(container):
             if (saving := self.engine.feature(Checkpoints)) is not None:
                 saving.stand_still(container)
+            self.hung[container.container] = self.engine.calendar.now
             at = self.engine.calendar.now + self._rules.watchdog_ms
             self.engine.calendar.at(at, END, container.container, self._fail, container)
 

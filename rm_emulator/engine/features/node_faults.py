@@ -77,6 +77,11 @@ class NodeFaults(Feature):
         """Whether a loss will be noticed, or a node will be back, before the last job ends."""
         return self._to_come > 0 and not self._is_over
 
+    def unheard_since(self, node: int) -> int | None:
+        """Since when nothing is heard of a node, ms; None for a node within hearing."""
+        out = self._out.get(node)
+        return None if out is None or out.fault.kind not in _UNHEARD else out.fault.at_ms
+
     @property
     def _is_over(self) -> bool:
         engine = self.engine
