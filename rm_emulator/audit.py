@@ -16,6 +16,7 @@ from schedulers.core.events import (
     NodeChanged,
     NodeLost,
     NodeRemoved,
+    NodesRefused,
     TaskEnded,
 )
 from schedulers.core.explain import Explanation
@@ -58,6 +59,7 @@ class DeciderAudit:
         self._drained: set[str] = set()
         self._cancelled: set[str] = set()
         self._jobs: dict[str, Job] = {}
+        self._refused: dict[str, tuple[str, ...]] = {}
         self._held: dict[int, _Held] = {}
         self._done: dict[tuple[str, int], set[int]] = {}
         self.placed = 0
@@ -118,6 +120,8 @@ class DeciderAudit:
             self._lose(event.node)
         elif isinstance(event, JobCancelled):
             self._cancelled.add(event.job)
+        elif isinstance(event, NodesRefused):
+            self._refused[event.job] = event.nodes
         elif isinstance(event, JobSubmitted):
             self._jobs.setdefault(event.job.id, event.job)
             if event.again:
@@ -190,6 +194,7 @@ class DeciderAudit:
         if node:
             assert node in self._free, f"{decision} names a node that is lost"
             assert node not in self._drained, f"{decision} names a node that is drained"
+            assert node not in self._refused.get(decision.job, ()), f"{decision} names a node that the job refuses"
             free = self._free[node]
             for r, amount in enumerate(demand):
                 free[r] -= amount

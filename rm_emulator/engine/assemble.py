@@ -99,6 +99,8 @@ def _no_faults_of_tasks(config: EngineConfig, faults: Faults, *, overbooked: boo
     if overbooked and (faults.tasks or faults.checkpoints):
         what = "faults of tasks" if faults.tasks else "checkpoints"
         return f"{what} do not go with nodes that are overbooked, where run times depend on other tasks"
+    if faults.tasks and faults.tasks.blacklist and config.executors is not None:
+        return "blacklists do not go with executors that outlive tasks: a list would send all of a job's executors away"
     if faults.checkpoints and config.executors is not None:
         return "checkpoints do not go with executors that outlive tasks: a further attempt goes on in a new container"
     return ""

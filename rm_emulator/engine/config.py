@@ -105,6 +105,8 @@ class TaskFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Part of the attempts that hang, each somewhere in its run time, e.g. `0.01`."""
     watchdog_ms: Interval = 600_000
     """From there on until a hanging attempt is ended, which is a failure (`mapreduce.task.timeout`), e.g. `5m`."""
+    blacklist: Count | None = None
+    """Failures on a node after which a job refuses the node, unless that makes 33 % of the nodes, e.g. `3`."""
     stragglers: Worse | None = None
     """Attempts that take longer than others, e.g. `{share: 0.05, times: 3}`."""
 

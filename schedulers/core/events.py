@@ -101,6 +101,13 @@ class CopyAsked(Event, frozen=True, tag="CopyAsked"):
     """Nodes on which the container must not be, besides the node of the task."""
 
 
+class NodesRefused(Event, frozen=True, tag="NodesRefused"):
+    """An application master takes no further containers on these nodes, and again on those that it refused before."""
+
+    job: str
+    nodes: tuple[str, ...] = ()
+
+
 class JobCancelled(Event, frozen=True, tag="JobCancelled"):
     """A job was withdrawn: no task of the job starts any more; its containers end by their own events."""
 
@@ -316,6 +323,7 @@ AnyEvent = (
     | JobChanged
     | StageWithdrawn
     | CopyAsked
+    | NodesRefused
     | JobCancelled
     | QueueChanged
     | QueueRemoved

@@ -113,6 +113,15 @@ class Places(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
         """The requirements as label selectors are written: `zone in (a, b), disk`; empty without any."""
         return " or ".join(", ".join(requirement.show() for requirement in term) for term in self.terms)
 
+    def apart_from(self, nodes: tuple[str, ...]) -> Places:
+        """These places without some nodes."""
+        if not nodes:
+            return self
+        other = Requirement("metadata.name", "NotIn", nodes, field=True)
+        # An empty term matches no node, with or without the others.
+        terms = tuple((*term, other) if term else term for term in self.terms) or ((other,),)
+        return Places(terms, self.tolerations)
+
     def bars(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> NodeRefusal | None:
         """The reason to bar a node (its labels, or a taint); None: the node is open."""
         for taint in taints:

@@ -114,6 +114,11 @@ class Reservations:
             of_nodes=False
         )  # at once: a limit may be reached by this, and the next beat need not be heard
 
+    def end_all(self, job: str) -> None:
+        """End the reservations of a job, whose tasks are of other sizes now."""
+        for key in [key for key in self.by_stage if key[0] == job]:
+            self._end(key)
+
     def _end_invalid(self, *, of_nodes: bool) -> None:
         for key in [key for key in self.by_stage if not self._is_valid(*key, of_nodes=of_nodes)]:
             self._end(key)

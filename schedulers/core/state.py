@@ -33,6 +33,7 @@ from schedulers.core.events import (
     NodeChanged,
     NodeLost,
     NodeRemoved,
+    NodesRefused,
     OthersSeen,
     PilotsNamed,
     QueueChanged,
@@ -162,6 +163,7 @@ class ClusterState:
             JobChanged: work.changed,
             StageWithdrawn: work.withdrawn,
             CopyAsked: containers.copy_asked,
+            NodesRefused: self._nodes_refused,
             JobCancelled: work.cancelled,
             PilotsNamed: work.pilots_named,
             SizeEstimated: work.size_estimated,
@@ -259,6 +261,12 @@ class ClusterState:
         self.work.admit_pending()
         self.counts.version += 1
         return None
+
+    def _nodes_refused(self, event: NodesRefused) -> str | None:
+        why = self.work.nodes_refused(event)
+        if why is None and self.reservations is not None:
+            self.reservations.end_all(event.job)
+        return why
 
     def _queue_removed(self, event: QueueRemoved) -> str | None:
         if event.queue not in self.queues:

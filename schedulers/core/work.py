@@ -13,6 +13,7 @@ from schedulers.core.events import (
     JobChanged,
     JobSubmitted,
     LinksSet,
+    NodesRefused,
     PilotsNamed,
     SizeEstimated,
     StageWithdrawn,
@@ -268,6 +269,24 @@ class Work:
         stage.asked = False
         if stage.index in job.open:
             self._close(job, stage)
+        self.touch(job.id)
+        self.recheck_reason(job.id)
+        self.counts.version += 1
+        return None
+
+    def nodes_refused(self, event: NodesRefused) -> str | None:
+        """A job goes to none of these nodes: its tasks are of other sizes from now on."""
+        job = self.jobs.get(event.job)
+        if job is None or job.cancelled:
+            return "late"
+        group, before = self.tree.path(job.spec.queue, job.spec.user).group, [stage.size for stage in job.stages]
+        for stage, spec in zip(job.stages, job.spec.stages, strict=True):
+            waiting = stage.waiting if stage.index in job.open else 0
+            self.sizes.count(stage.size, -waiting)
+            stage.size = self.sizes.number(stage.demand, spec.places.apart_from(event.nodes), group)
+            self.sizes.count(stage.size, waiting)
+        if before == [stage.size for stage in job.stages]:
+            return "duplicate"
         self.touch(job.id)
         self.recheck_reason(job.id)
         self.counts.version += 1

@@ -27,6 +27,7 @@ from schedulers.core.events import (
     NodeChanged,
     NodeLost,
     NodeRemoved,
+    NodesRefused,
     OfferAsked,
     TaskFound,
     Tick,
@@ -139,6 +140,8 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
                 self.node_queues.remove(entry)
         elif isinstance(event, CopyAsked):
             self._asked[event.job, event.stage] = None
+        elif isinstance(event, NodesRefused):
+            self.node_queues.remove_all(self.node_queues.by_job.get(event.job, {}).values())
         for name in _changed(view):
             self._update_job(name, view)
         if self._unassigned and (not self._in_cycles or isinstance(event, Tick | OfferAsked)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -12,8 +13,10 @@ from rm_emulator.testing import Case, Ran, Subject, case_for, run_case, schedule
 from rm_emulator.workload.model import Drawn, Fixed, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.checks import validate
-from schedulers.core.model import Stage
+from schedulers.core.model import Job, Stage
+from schedulers.core.places import ANYWHERE
 from schedulers.core.scheduler import Scheduler
+from schedulers.core.vectors import fits
 
 KINDS = ("death", "silent", "unhealthy", "drain", "slow")
 replace = msgspec.structs.replace
@@ -36,6 +39,8 @@ def faulty_case(subject: Subject, seed: int) -> Case:
     )
     faults = replace(faults, speculation=_speculates(seed, made, faults))
     jobs = tuple(_with_gangs(rng, entry, made) for entry in made.workload.jobs)
+    if faults.tasks is not None and _may_list(seed, made, [entry.job for entry in jobs]):
+        faults = replace(faults, tasks=replace(faults.tasks, blacklist=1 + seed % 2))
     return replace(
         made,
         name=f"faulty_case({subject}, {seed})",
@@ -127,6 +132,16 @@ def _speculates(seed: int, made: Case, faults: Faults) -> Literal["mapreduce", "
     number = int(keyed.generator(seed, "contract speculation").integers(3))
     refused = made.config.executors is not None or faults.checkpoints is not None
     return None if refused or not number else "mapreduce" if number == 1 else "late"
+
+
+def _may_list(seed: int, made: Case, jobs: Sequence[Job]) -> bool:
+    """Whether jobs draw blacklists: not where two thirds of the nodes may be too few for a task, or a gang."""
+    if made.config.executors is not None or keyed.uniform(seed, "contract blacklists") < 0.5:
+        return False
+    stages = [stage for job in jobs for stage in job.stages]
+    rooms = [sum(fits(stage.demand, node.room) for node in made.config.nodes) for stage in stages]
+    most = (len(made.config.nodes) - 1) // 3
+    return min(rooms) > most and all(stage.places is ANYWHERE and not stage.gang for stage in stages)
 
 
 def check_faulty(subject: Subject, made: Case) -> Ran:

@@ -23,6 +23,7 @@ from schedulers.core.events import (
     NodeChanged,
     NodeLost,
     NodeRemoved,
+    NodesRefused,
     PilotsNamed,
     QueueChanged,
     StageWithdrawn,
@@ -451,3 +452,26 @@ def test_room_for_a_size_that_was_asked_about_while_nothing_of_it_waited_is_foun
     assert not sizes.fits_some_node(made.state.jobs["large"].stages[0].size)
     assert sizes.fits_some_node(small)
     sizes.validate()
+
+
+@pytest.mark.parametrize("offers", ["event", "cycle", "heartbeat"])
+def test_a_job_goes_to_none_of_the_nodes_that_its_master_refuses(offers: str) -> None:
+    made = scheduler("fifo", node("n0"), node("n1"), offers=offers)
+    assert made.state.hear(NodesRefused(0, "gone", ("n0",))) == "late"
+    made.handle(JobSubmitted(0, job("a", stage()), asks="asked"))
+    made.handle(NodesRefused(1, "a", ("n0",)))
+    validate(made.state)
+    made.handle(JobChanged(2, "a", (0,)))
+    for event in (Heartbeat(3, "n0"), Heartbeat(3, "n1"), Tick(3)):
+        made.handle(event)
+    assert [container.node for container in made.state.containers.values()] == ["n1"]
+
+
+def test_a_refused_node_is_taken_again_when_the_master_no_longer_refuses_it() -> None:
+    made = scheduler("fifo", node("n0"))
+    made.handle(JobSubmitted(0, job("a", stage()), asks="asked"))
+    made.handle(NodesRefused(1, "a", ("n0",)))
+    assert made.handle(JobChanged(2, "a", (0,))) == [Hold("a", Reason.NO_NODE_MATCHES)]
+    assert made.state.hear(NodesRefused(3, "a", ("n0",))) == "duplicate"
+    assert made.handle(NodesRefused(4, "a")) == [Place(1, "n0", "a", 0, 0)]
+    validate(made.state)

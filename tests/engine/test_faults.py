@@ -26,7 +26,7 @@ from rm_emulator.engine.faults import mean_times, node_faults
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, MemoryRecording
 from rm_emulator.workload.model import Drawn, Fixed, Workload, WorkloadJob
-from schedulers.core.events import ContainerEnded, Event, JobCancelled, NodeAdded, NodeLost, NodeRemoved
+from schedulers.core.events import ContainerEnded, Event, JobCancelled, NodeAdded, NodeLost, NodeRemoved, NodesRefused
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.scheduler import Scheduler
@@ -196,6 +196,23 @@ def test_a_failed_attempt_is_reported_with_its_code_and_the_task_runs_again(prof
     ran = Ran(batch("a", 40, ms=100_000), tasks=TaskFaults(probability=0.2, attempts=40), nodes=8, profile=profile)
     assert 2 <= sum(task.code == 1 for task in ran.kept.tasks) <= 30
     assert all(task.ended_ms - (task.started_ms or 0) <= 101_000 for task in ran.kept.tasks)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "went", "lists"),
+    [
+        # The second failure on n0 lists a quarter of the nodes; the second on n1 a half, which Hadoop ignores.
+        (4, ["n0", "n0", "n1", "n1", "n0", "n0"], [("n0",), ()]),
+        # One of three nodes is 33 %.
+        (3, ["n0"] * 6, [()]),
+    ],
+)
+def test_a_job_leaves_nodes_alone_on_which_it_has_failed(
+    nodes: int, went: list[str], lists: list[tuple[str, ...]]
+) -> None:
+    ran = Ran(batch("a"), nodes=nodes, profile="events", tasks=TaskFaults(probability=1.0, attempts=6, blacklist=2))
+    assert [task.node for task in ran.kept.tasks] == went
+    assert [fact.nodes for fact, _ in ran.audit.history if isinstance(fact, NodesRefused)] == lists
 
 
 def test_failures_per_hour_follow_the_rate() -> None:

@@ -41,6 +41,7 @@ from schedulers.core.events import (
     NodeChanged,
     NodeLost,
     NodeRemoved,
+    NodesRefused,
     OfferAsked,
     QueueChanged,
     QueueRemoved,
@@ -370,6 +371,13 @@ class Core(RuleBasedStateMachine):
         of = containers[pick % len(containers)]
         number = of.task if task else pick % 5
         self.tell(CopyAsked(self.soon(later), of.job, of.stage, number, (f"n{apart % 5}",)))
+
+    @precondition(lambda self: not self.state.has_executors and self.state.jobs)
+    @rule(pick=PICK, nodes=st.sets(st.integers(0, 4), max_size=2), later=PICK)
+    def refused_nodes(self, pick: int, nodes: set[int], later: int) -> None:
+        """A job's master refuses some nodes, and no others any more."""
+        names = tuple(f"n{number}" for number in sorted(nodes))
+        self.tell(NodesRefused(self.soon(later), list(self.state.jobs)[pick % len(self.state.jobs)], names))
 
     @rule(later=PICK)
     def everything_ran(self, later: int) -> None:

@@ -15,13 +15,15 @@ from rm_emulator.engine.preemptions import JOB_FAILED
 from rm_emulator.engine.profile import Engine
 from schedulers.core import keyed
 from schedulers.core.decisions import Preempt
-from schedulers.core.events import JobCancelled, JobChanged, StageWithdrawn
+from schedulers.core.events import JobCancelled, JobChanged, NodesRefused, StageWithdrawn
 
 #: Exit code of an attempt that failed by itself.
 FAILED: Final = 1
 _MS_PER_HOUR: Final = 3_600_000
 #: As of Kubernetes' controller of Jobs.
 _LONGEST_BACKOFF_MS: Final = 360_000
+#: `yarn.app.mapreduce.am.job.node-blacklisting.ignore-threshold-node-percent`.
+_IGNORED_PERCENT: Final = 33
 
 
 class FailingTasks(Feature):
@@ -37,6 +39,7 @@ class FailingTasks(Feature):
         assert faults.tasks is not None
         self._rules = faults.tasks
         self._failures: Counter[tuple[str, int, int]] = Counter()  # by job, stage and task
+        self._failures_on: dict[str, Counter[str]] = {}  # by job and node
         self._backing_off: Counter[tuple[str, int]] = Counter()  # by job and stage
         self.hung: dict[int, int] = {}
         """Attempts that stand still, by container, each with the time since, ms."""
@@ -127,7 +130,10 @@ class FailingTasks(Feature):
             return False
         if self._failures[which] >= rules.attempts:
             self._fail_job(job, container)
-        elif rules.backoff_ms:
+            return False
+        if rules.blacklist is not None:
+            self._count_on_node(job, container.node, rules.blacklist)
+        if rules.backoff_ms:
             wait = rules.backoff_ms << min(self._failures[which] - 1, 20)
             self._back_off(job, container.stage, min(wait, max(rules.backoff_ms, _LONGEST_BACKOFF_MS)))
         return False
@@ -143,10 +149,26 @@ class FailingTasks(Feature):
 
     def begins_anew(self, job: Master) -> None:
         """Count the failures of the job's tasks anew."""
+        self._failures_on.pop(job.name, None)
         for stage, spec in enumerate(job.source.job.stages):
             self._backing_off.pop((job.name, stage), None)
             for task in range(spec.tasks):
                 self._failures.pop((job.name, stage, task), None)
+
+    def _count_on_node(self, job: Master, node: str, most: int) -> None:
+        """Count a failure of the job on a node; with enough of them the node is blacklisted (RMContainerRequestor)."""
+        engine, failures = self.engine, self._failures_on.setdefault(job.name, Counter())
+        failures[node] += 1
+        if failures[node] == most:
+            listed = tuple(name for name, count in failures.items() if count >= most)
+            # With so many nodes listed Hadoop takes the fault for the job's own, and ignores the list.
+            ignored = len(listed) * 100 // len(engine.config.nodes) >= _IGNORED_PERCENT
+            engine.tell(NodesRefused(engine.calendar.now, job.name, () if ignored else listed))
+
+    def job_over(self) -> None:
+        """Forget where ended jobs have failed."""
+        for name in [name for name in self._failures_on if name not in self.engine.jobs]:
+            del self._failures_on[name]
 
     def _back_off(self, job: Master, stage: int, wait_ms: int) -> None:
         """Let the stage ask for nothing for a while; the end of the longest wait counts."""
