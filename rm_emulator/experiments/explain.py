@@ -13,7 +13,7 @@ import msgspec
 from rm_emulator.plugins import load_plugins
 from rm_emulator.program import as_json, prints_apart
 from rm_emulator.results.replay import event_log, load_plugins_of, show_difference
-from rm_emulator.results.story import STARTING, Story, Waiting, clock, story
+from rm_emulator.results.story import STARTING, Story, Waiting, clock, plural, story
 from rm_emulator.results.summary import MissingCell, read_counters
 from schedulers.core.replay import LogDiffers
 
@@ -137,6 +137,9 @@ def sentences(story: Story, submitted: datetime | None = None) -> list[str]:
     causes = [f"{clock(part.ms)} {_words(part.reason)}" for part in story.reasons if part.ms >= _NOTHING]
     if causes:
         said.append(f"Its tasks waited: {'; '.join(causes)}.")
+    if early := story.ended_early:
+        attempts = f"{early} {plural(early, 'attempt', 'attempts')} ended early"
+        said.append(f"Of its tasks {attempts}, after running for {clock(story.in_vain_ms)} in all.")
     return said
 
 

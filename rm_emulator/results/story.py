@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import polars as pl
 
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.results.chapters.data import DataChapter
@@ -24,6 +25,7 @@ from rm_emulator.results.chapters.diary import (
     plural,
     show_bytes,
 )
+from rm_emulator.results.chapters.outages import Outage, Outages, Turn
 from rm_emulator.results.chapters.outlook import Outlook
 from rm_emulator.results.chapters.reasons import Reasons
 from rm_emulator.results.chapters.tasks import Tasks
@@ -39,7 +41,7 @@ from schedulers.decentralised.decider import Decentraliser, decider
 
 _Scheduler = Scheduler | Decentraliser
 
-__all__ = ["FOR_DATA", "STARTING", "Moment", "Part", "Story", "Waiting", "clock", "show_bytes", "story"]
+__all__ = ["FOR_DATA", "STARTING", "Moment", "Part", "Story", "Waiting", "clock", "plural", "show_bytes", "story"]
 
 
 def story(path: Path, job: str, task: str | int | None = None) -> Story:
@@ -53,21 +55,41 @@ def story(path: Path, job: str, task: str | int | None = None) -> Story:
         known = replay.scheduler.state.jobs.get(job)
         spec = known.spec if known is not None else _find(path, job)
         of = None if task is None else _task_of(spec, str(task), path)
-        told = None if known is None else _StoryBuilder.taken_up(replay.scheduler, known, of)
+        outages = Outages(replay.scheduler.state, _faults(path.parent / "faults.parquet"))
+        told = None if known is None else _StoryBuilder.taken_up(replay.scheduler, known, of, outages)
+
+        def before(event: Event) -> None:
+            for turn in outages.unnoticed(event.at):
+                if told is not None and not told.over:
+                    told.turned(turn)
+
         last: int | None = None
+        replay.before = before
         for step in replay:
             if last is not None:
                 if replay.compared >= last:
                     break  # nothing that was told is in doubt
                 continue
             event = step.event
+            outages.hear(event)
             if isinstance(event, JobSubmitted) and event.job.id == job and (told is None or event.again):
-                told = _StoryBuilder.submitted(replay.scheduler, replay.scheduler.state.jobs[job], of, event.at, told)
+                state = replay.scheduler.state.jobs[job]
+                told = _StoryBuilder.submitted(replay.scheduler, state, of, outages, event.at, told)
             if told is not None and not told.over:
                 told.hear(event, step.decisions)
                 last = step.line if told.is_whole else None
         assert told is not None, "a job of the log is submitted in it, or there when it begins"
         return told.story()
+
+
+def _faults(path: Path) -> list[Outage]:
+    """The faults of nodes beside a log; none without a record."""
+    if not path.is_file():
+        return []
+    try:
+        return [Outage(**row) for row in pl.read_parquet(path, columns=list(Outage.__struct_fields__)).to_dicts()]
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InvalidInput([Issue(str(path), f"cannot be read: {error}")]) from None
 
 
 def _find(path: Path, job: str) -> Job:
@@ -117,19 +139,21 @@ class _StoryBuilder:
         scheduler: _Scheduler,
         state: JobState,
         task: tuple[int, int] | None,
+        outages: Outages,
         begin: int,
         diary: Diary | None = None,
     ) -> None:
         self._scheduler, self._state, self._spec = scheduler, state, state.spec
         self._diary = diary or Diary()
         self._diary.stretches.begin(begin)
-        self._tasks = Tasks(scheduler, state, task, self._diary)
+        self._tasks = Tasks(scheduler, state, task, outages, self._diary)
         self._data = DataChapter(state, self._tasks, self._diary)
         about = scheduler.policy.about if isinstance(scheduler, Scheduler) else lambda job: {}
         self._outlook = Outlook(about, state, self._diary)
-        self._reasons = Reasons(scheduler, state, self._tasks, self._data, self._diary.stretches)
+        self._reasons = Reasons(scheduler, state, self._tasks, self._data, outages, self._diary.stretches)
         self._submitted = begin
         self._finished: int | None = None
+        self._runs = False  # since the last fact or turn
         self.over = False
 
     @classmethod
@@ -138,13 +162,15 @@ class _StoryBuilder:
         scheduler: _Scheduler,
         state: JobState,
         task: tuple[int, int] | None,
+        outages: Outages,
         at: int,
         former: _StoryBuilder | None,
     ) -> _StoryBuilder:
         """The job comes now, perhaps anew."""
-        told, spec = cls(scheduler, state, task, at, former._diary if former else None), state.spec
+        told, spec = cls(scheduler, state, task, outages, at, former._diary if former else None), state.spec
         if former is not None:
             told._submitted = former._submitted
+            told._tasks.losses.go_on_from(former._tasks.losses)
             told._diary.note("submitted", at, "submitted anew")
             return told
         who = f" by {spec.user}" if spec.user else ""
@@ -154,12 +180,15 @@ class _StoryBuilder:
         return told
 
     @classmethod
-    def taken_up(cls, scheduler: _Scheduler, state: JobState, task: tuple[int, int] | None) -> _StoryBuilder:
+    def taken_up(
+        cls, scheduler: _Scheduler, state: JobState, task: tuple[int, int] | None, outages: Outages
+    ) -> _StoryBuilder:
         """The job was there when the log begins."""
         now = scheduler.state.now
-        told = cls(scheduler, state, task, now)
+        told = cls(scheduler, state, task, outages, now)
         told._submitted = state.submitted
         told._tasks.take_up()
+        told._runs = told._tasks.run
         text = f"the log begins with the job there since {clock(state.submitted)}: {told._stages()}"
         told._diary.note("submitted", now, f"{text}; {state.left} tasks are not done")
         told._reasons.look(now)
@@ -170,11 +199,18 @@ class _StoryBuilder:
         """Whether the job has ended, and not as a withdrawn job that may be submitted anew."""
         return self.over and not self._state.cancelled
 
+    def turned(self, turn: Turn) -> None:
+        """Take in that a node falls silent, or is heard again, and no fact tells."""
+        self._diary.stretches.add(turn.at, runs=self._runs)
+        self._runs = self._tasks.run
+        if self._tasks.turned(turn):
+            self._reasons.look(turn.at)
+
     def hear(self, event: Event, decisions: list[Decision]) -> None:
         """Take in one fact and the decisions on the fact, after the scheduler has heard the fact."""
         at, state, tasks, moments = event.at, self._state, self._tasks, self._diary.moments
         before = len(moments), len(tasks.held), state.started
-        self._diary.stretches.add(at, runs=tasks.run)
+        self._diary.stretches.add(at, runs=self._runs)
         tasks.hear(event)
         if isinstance(event, JobCancelled) and event.job == self._spec.id:
             self._diary.note("end", at, f"{event.why or 'cancelled'}: nothing of it starts any more")
@@ -189,6 +225,7 @@ class _StoryBuilder:
             self._diary.note("end", at, "finished" if not state.left else "gone: what ran has ended")
         elif changed or self._reasons.due(at):
             self._reasons.look(at)
+        self._runs = tasks.run
 
     def story(self) -> Story:
         """What was heard, put together."""
@@ -209,6 +246,8 @@ class _StoryBuilder:
             moments=tuple(self._diary.moments),
             waits=tuple(stretches.waits),
             reasons=tuple(reasons),
+            ended_early=self._tasks.losses.count,
+            in_vain_ms=self._tasks.losses.ran_ms,
         )
 
     def _stages(self) -> str:

@@ -243,7 +243,7 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
     if room:
         ahead = [j.id for j in state.waiting.values() if j.seq < job.seq]
         return {PASSED_BY[offers]: {"ahead": len(ahead), "first": ahead[0] if ahead else "none"}}
-    demand = _show(state.resources.show(stage.demand))
+    demand = show_quantities(state.resources.show(stage.demand))
     nearest = _nearest_free(stage, state)
     lacks: Counter[str] = Counter()
     for why, count in excluded.items():
@@ -428,5 +428,6 @@ def why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str
     return NodeRefusal(NodeCode.HAS_ROOM)
 
 
-def _show(quantities: dict[str, str]) -> str:
+def show_quantities(quantities: dict[str, str]) -> str:
+    """Amounts by resource, for people: `4 cpu and 8Gi memory`."""
     return " and ".join(f"{amount} {name}" for name, amount in quantities.items())

@@ -6,7 +6,7 @@ Nothing is read or written here; the lines come from the shell, recorded in whic
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from typing import Any, Final, Generic, Protocol, TypeVar, cast, overload
 
@@ -95,6 +95,8 @@ class Replay(Generic[D]):
         self._log = Log(self._said.extend)
         self.events = 0
         self.decisions = 0
+        self.before: Callable[[Event], None] | None = None
+        """Called with each fact before the decider hears the fact."""
         self.scheduler = self._begin()
 
     @property
@@ -122,6 +124,8 @@ class Replay(Generic[D]):
             event = self._event(line)
             self._recorded.append(line)
             self.events += 1
+            if self.before is not None:
+                self.before(event)
             try:
                 decisions = scheduler.handle(event)
             except (SchedulerError, LookupError) as error:

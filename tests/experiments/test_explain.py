@@ -230,7 +230,7 @@ def test_tasks_lost_with_a_node_wait_again(tmp_path: Path) -> None:
         scheduler.handle(JobCancelled(4000, "j"))
         log.flush()
     told = story(path, "j")
-    assert texts(told, "lost") == ["task map/0 is lost with node n; it waits again"]
+    assert texts(told, "lost") == ["task map/0 is lost with node n after running for 3 s; it waits again"]
     assert texts(told, "nodes") == ["node n is lost: 0 nodes take tasks"]
     assert texts(told, "end") == ["cancelled: nothing of it starts any more", "gone: what ran has ended"]
     assert (told.waited_ms, told.ran_ms) == (1002, 2998)

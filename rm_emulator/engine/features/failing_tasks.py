@@ -11,7 +11,7 @@ from rm_emulator.engine.calendar import ASK, END
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.feature import Feature
-from rm_emulator.engine.preemptions import JOB_FAILED
+from rm_emulator.engine.preemptions import JOB_FAILED, KILLED_BY_MASTER
 from rm_emulator.engine.profile import Engine
 from schedulers.core import keyed
 from schedulers.core.decisions import Preempt
@@ -92,7 +92,7 @@ class FailingTasks(Feature):
                 saving.stand_still(container)
             self.hung[container.container] = self.engine.calendar.now
             at = self.engine.calendar.now + self._rules.watchdog_ms
-            self.engine.calendar.at(at, END, container.container, self._fail, container)
+            self.engine.calendar.at(at, END, container.container, self._give_up, container)
 
     def _is_running(self, container: Container) -> bool:
         # As in `Simulation.over`: the container may be gone meanwhile, or have failed before.
@@ -111,9 +111,15 @@ class FailingTasks(Feature):
         return None
 
     def _fail(self, container: Container) -> None:
+        self._end(container, FAILED)
+
+    def _give_up(self, container: Container) -> None:
+        self._end(container, KILLED_BY_MASTER)
+
+    def _end(self, container: Container, code: int) -> None:
         if self._is_running(container):
             assert container.started_ms is not None
-            container.runtime, container.code = self.engine.calendar.now - container.started_ms, FAILED
+            container.runtime, container.code = self.engine.calendar.now - container.started_ms, code
             self.engine.over(container)
 
     # -- a failure is heard -----------------------------------------------------------------------

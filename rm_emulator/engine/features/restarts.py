@@ -9,18 +9,16 @@ containers; clients submit their unfinished jobs anew.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from rm_emulator.engine.calendar import ASK, END, FIRST, START
 from rm_emulator.engine.config import Restart
 from rm_emulator.engine.containers import Container
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.features.node_faults import NodeFaults
+from rm_emulator.engine.preemptions import KILLED_BY_MANAGER
 from rm_emulator.engine.profile import Engine
 from schedulers.core.events import ContainerEnded, ContainerStarted, JobCancelled
-
-#: Exit code of a container that its node ends at the word of a manager (YARN: KILLED_BY_RESOURCEMANAGER).
-KILLED_BY_MANAGER: Final = -106
 
 
 class Restarts(Feature):

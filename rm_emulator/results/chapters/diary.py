@@ -10,13 +10,15 @@ import msgspec
 STARTING: Final = "starting"
 #: The same, of one in which they wait for data.
 FOR_DATA: Final = "waits_for_data"
+#: The same, of one in which all that seem to run are on dead nodes.
+ON_DEAD_NODE: Final = "on_dead_node"
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Part(msgspec.Struct):
     """Time (ms) of a job's waits for a reason, and the scheduler's first sentence on the reason.
 
-    reason: a code of `schedulers.core.reasons`, STARTING or FOR_DATA.
+    reason: a code of `schedulers.core.reasons`, STARTING, FOR_DATA or ON_DEAD_NODE.
     """
 
     reason: str
@@ -49,7 +51,8 @@ class Story(msgspec.Struct, frozen=True):
     """The story of a job in a log; times in ms.
 
     finished_ms: None when the log ends before the job. waited_ms + ran_ms is the JCT (so far): waited_ms
-    without any running task. reasons: sums over all waits, longest first.
+    without any running task. reasons: sums over all waits, longest first. ended_early: attempts that were lost or
+    failed; in_vain_ms: their run times in all.
     """
 
     job: str
@@ -60,6 +63,8 @@ class Story(msgspec.Struct, frozen=True):
     moments: tuple[Moment, ...]
     waits: tuple[Waiting, ...]
     reasons: tuple[Part, ...]
+    ended_early: int = 0
+    in_vain_ms: int = 0
 
 
 class Stretches:

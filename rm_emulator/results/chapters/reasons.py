@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from rm_emulator.results.chapters.data import DataChapter, waits_for
-from rm_emulator.results.chapters.diary import FOR_DATA, STARTING, Part, Stretches, plural
+from rm_emulator.results.chapters.diary import FOR_DATA, ON_DEAD_NODE, STARTING, Part, Stretches, plural
+from rm_emulator.results.chapters.outages import Outages
 from rm_emulator.results.chapters.tasks import Tasks
+from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import JobState
 from schedulers.decentralised.decider import Decentraliser
@@ -25,10 +27,11 @@ class Reasons:
         state: JobState,
         tasks: Tasks,
         data: DataChapter,
+        outages: Outages,
         stretches: Stretches,
     ) -> None:
         self._scheduler, self._state, self._tasks, self._data = scheduler, state, tasks, data
-        self._stretches = stretches
+        self._outages, self._stretches = outages, stretches
         self._looked = self._looks = 0
         self._every = _LOOK_MS
 
@@ -50,8 +53,10 @@ class Reasons:
         elif self._tasks.run:
             stretches.reason = None
             return
+        elif self._data.awaited(at):
+            stretches.reason = FOR_DATA
         else:
-            stretches.reason = FOR_DATA if self._data.awaited(at) else STARTING
+            stretches.reason = ON_DEAD_NODE if self._tasks.on_dead_nodes else STARTING
         if stretches.reason not in stretches:
             stretches.note(self._part(stretches.reason, at))
 
@@ -60,13 +65,18 @@ class Reasons:
             return Part(reason, 0, "its containers are starting")
         if reason == FOR_DATA:
             return Part(reason, 0, waits_for(self._data.awaited(at)[-1]))
+        if reason == ON_DEAD_NODE:
+            first, *more = self._tasks.on_dead_nodes
+            who = f"{self._tasks.called(first)}{f' (and {len(more)} more)' if more else ''}"
+            return Part(reason, 0, f"{who} seems to run on {self._outages.named(first.node)} and is not given up yet")
         job, waiting = self._state.spec.id, self._scheduler.state.waiting
         said = next((why for why in self._scheduler.explain(job).reasons if why.reason == reason), None)
         if said is None:
             return Part(reason, 0, reason.replace("_", " "))
         others = len(waiting) - (job in waiting)
         also = f"; {others} other {plural(others, 'job waits', 'jobs wait')}" if others else ""
-        return Part(reason, 0, said.sentence + also)
+        off = self._tasks.losses.backing_off(said.data["stage"]) if said.reason is Reason.WAITS_FOR_ASK else ""
+        return Part(reason, 0, (off or said.sentence + self._outages.lacking(self._state, reason)) + also)
 
     def in_words(self) -> str:
         """The scheduler's present sentences, after a colon."""

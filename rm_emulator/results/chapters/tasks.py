@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from rm_emulator.results.chapters.diary import Diary, clock, plural
+from rm_emulator.results.chapters.losses import Losses, ended_with
+from rm_emulator.results.chapters.outages import Outages, Turn
 from schedulers.core.copies import COPY
 from schedulers.core.decisions import Copy, Decision, Move, Place, Preempt, Reserve, Run
 from schedulers.core.events import (
@@ -58,9 +60,16 @@ class Tasks:
     """The job's tasks by container, and the counts of each stage. task: (stage, index) of a task told in detail."""
 
     def __init__(
-        self, scheduler: Scheduler | Decentraliser, state: JobState, task: tuple[int, int] | None, diary: Diary
+        self,
+        scheduler: Scheduler | Decentraliser,
+        state: JobState,
+        task: tuple[int, int] | None,
+        outages: Outages,
+        diary: Diary,
     ) -> None:
         self._scheduler, self._state, self._spec, self._task, self._diary = scheduler, state, state.spec, task, diary
+        self._outages = outages
+        self.losses = Losses(state.spec, diary)
         self.held: dict[int, TaskAttempt] = {}
         self._tallies = [Tally() for _ in state.spec.stages]
         self._done: set[tuple[int, int]] = set()
@@ -72,14 +81,24 @@ class Tasks:
             ContainerExpired: self._expired,
             ClaimRefused: self._refused,
             NodeLost: self._node_lost,
-            NodeRemoved: lambda event: self._note_nodes(event.at, f"node {event.node} takes no more tasks"),
+            NodeRemoved: lambda event: self._note_nodes(
+                event.at, f"node {outages.named(event.node)} takes no more tasks"
+            ),
             NodeAdded: lambda event: self._note_nodes(event.at, f"node {event.node.id} is there"),
         }
 
     @property
     def run(self) -> bool:
-        """Whether a task runs; copies of finished tasks do not count."""
-        return any(attempt.started is not None and attempt.which not in self._done for attempt in self.held.values())
+        """Whether a task runs; copies of finished tasks do not count, nor tasks on dead nodes."""
+        return any(
+            attempt.started is not None and attempt.which not in self._done and not self._outages.is_dead(attempt.node)
+            for attempt in self.held.values()
+        )
+
+    @property
+    def on_dead_nodes(self) -> list[TaskAttempt]:
+        """Attempts that have ended with their node, unheard."""
+        return [attempt for attempt in self.held.values() if self._outages.is_dead(attempt.node)]
 
     def take_up(self) -> None:
         """Take in the containers at the log's begin."""
@@ -94,6 +113,7 @@ class Tasks:
 
     def hear(self, event: Event) -> None:
         """Take in a fact, after the scheduler has heard the fact."""
+        self.losses.hear(event)
         hear = self._hears.get(type(event))
         if hear is not None:
             hear(event)
@@ -187,7 +207,7 @@ class Tasks:
         if event.code == 0:
             self._succeeded(attempt, event.runtime_ms, event.at)
         else:
-            self._lost(attempt, event.at, f"ended with code {event.code}")
+            self._lost(attempt, event.at, ended_with(event.code), event.runtime_ms)
 
     def _succeeded(self, attempt: TaskAttempt, runtime_ms: int, at: int) -> None:
         if attempt.which in self._done:
@@ -241,8 +261,20 @@ class Tasks:
         for container, attempt in list(self.held.items()):
             if attempt.node == event.node:
                 del self.held[container]
-                self._lost(attempt, event.at, f"is lost with node {event.node}")
-        self._note_nodes(event.at, f"node {event.node} is lost")
+                self._lost(attempt, event.at, f"is lost with node {self._outages.named(event.node)}")
+        self._note_nodes(event.at, f"node {self._outages.named(event.node)} is lost")
+
+    def turned(self, turn: Turn) -> bool:
+        """Tell of a node that is out of hearing from now on, or no longer; False where the job is not concerned."""
+        here = [attempt for attempt in self.held.values() if attempt.node == turn.node]
+        if not (here or self._state.waiting):
+            return False
+        text = f"node {turn.node} {turn.text}"
+        if turn.silences:
+            with_ = self.called(here[0]) if len(here) == 1 else f"{len(here)} tasks"
+            text += f"{f' with {with_} of it' if here else ''}, and nobody notices yet"
+        self._diary.note("nodes", turn.at, text)
+        return True
 
     def _note_nodes(self, at: int, what: str) -> None:
         """Note that there are other nodes, while tasks of the job wait for room."""
@@ -250,7 +282,8 @@ class Tasks:
             count = sum(not node.draining for node in self._scheduler.state.nodes.values())
             self._diary.note("nodes", at, f"{what}: {count} {plural(count, 'node takes', 'nodes take')} tasks")
 
-    def _lost(self, attempt: TaskAttempt, at: int, why: str) -> None:
+    def _lost(self, attempt: TaskAttempt, at: int, why: str, ran_ms: int = 0) -> None:
+        """Tell of an attempt that ended early. ran_ms: its run time, where the end told of it."""
         if attempt.which in self._done:
             return
         others = [each for each in self.held.values() if each.which == attempt.which]
@@ -260,8 +293,9 @@ class Tasks:
         self._tallies[attempt.stage].lost += 1
         if attempt.started is not None:
             self._tallies[attempt.stage].started -= 1
-        again = "" if self._state.cancelled else "; it waits again"
-        self._diary.note("lost", at, f"{self.called(attempt)} {why}{again}")
+        ran = None if attempt.started is None else ran_ms or self._outages.ran_until(attempt.node, at) - attempt.started
+        who, again, apart = self.called(attempt), not self._state.cancelled, attempt.which == self._task
+        self.losses.ended(attempt.stage, who, why, at, ran, again=again, apart=apart)
 
     def called(self, attempt: TaskAttempt) -> str:
         """Name of an attempt in the story."""
