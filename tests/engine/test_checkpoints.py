@@ -8,6 +8,7 @@ import pytest
 
 from rm_emulator.engine.assemble import settled
 from rm_emulator.engine.config import CheckpointRules, EngineConfig, Executors, Faults, NodeFault, TaskFaults
+from rm_emulator.engine.preemptions import KILLED_BY_MASTER
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload
 from schedulers.core.model import Node
 from tests.engine.test_faults import DAY, HOUR, MINUTE, Ran, batch, fault
@@ -107,11 +108,11 @@ def test_what_a_gang_keeps_is_its_work_whatever_fails() -> None:
     assert kept == [5 * HOUR] * 3
 
 
-def test_an_attempt_that_hangs_holds_its_room_until_the_watchdog_and_then_failed() -> None:
+def test_an_attempt_that_hangs_holds_its_room_until_the_watchdog_ends_it() -> None:
     hangs = TaskFaults(hangs=1, watchdog_ms=20 * MINUTE, attempts=1)
     done = Ran(batch("a", ms=HOUR), profile="events", tasks=hangs)
     (task,) = done.kept.tasks
-    assert task.code == 1
+    assert task.code == KILLED_BY_MASTER
     assert 20 * MINUTE <= task.ended_ms < 80 * MINUTE
     assert done.kept.jobs[0].failed_ms is not None
 

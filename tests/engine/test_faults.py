@@ -36,7 +36,7 @@ DAY = 24 * HOUR
 
 
 def batch(name: str, tasks: int = 1, ms: int = 30 * MINUTE, **fields: Any) -> WorkloadJob:
-    stages = (Stage(name="s", tasks=tasks, demand=(1000, 1024), **fields),)
+    stages = (Stage(name="s", tasks=tasks, **{"demand": (1000, 1024), **fields}),)
     return WorkloadJob(job=Job(id=name, stages=stages), submit_ms=0, runtimes=(Fixed(ms),))
 
 

@@ -14,6 +14,7 @@ import yaml
 from rm_emulator.experiments import grid
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.charts.gantt import gantt
+from rm_emulator.results.drawing import duration
 from rm_emulator.results.story import story
 from rm_emulator.scenario.load import load
 
@@ -92,14 +93,19 @@ def test_kept_work_reaches_the_summary_of_one_cell_and_of_many(tmp_path: Path) -
         assert [run["faults"]["ettr"] for run in runs] == [pytest.approx(60 / 65)] * count
 
 
-def test_faults_of_nodes_are_shown_on_the_gantt_of_nodes(whole: Path) -> None:
+def test_faults_of_nodes_are_frames_around_the_lanes_of_the_node_on_the_gantt(whole: Path) -> None:
     faults = pl.read_parquet(whole / "runs" / "fifo" / "1" / "faults.parquet")
     hour = {"kind": "death", "begin_ms": 120_000, "end_ms": 120_000 + 3_600_000}
     assert [{"node": node, **hour} for node in ("n1", "n2", "n3")] == faults.head(3).to_dicts()
     chart = gantt(Cells.of(whole))
     assert chart is not None
     figure = dict(chart.variants)["fifo"]
-    assert any("fault: death" in trace["text"] for trace in figure["data"])
+    *_, frames = figure["data"]  # drawn last, over the tasks
+    assert set(frames["text"]) == {"fault: death"}
+    ticks, names = figure["layout"]["yaxis"]["tickvals"], figure["layout"]["yaxis"]["ticktext"]
+    first = frames["customdata"].index([duration(120_000), duration(3_600_000)])
+    assert frames["y"][first] == ticks[names.index("n1")]
+    assert frames["width"][first] == 2 * (ticks[names.index("n1")] + 0.5)  # n1's lanes are the uppermost
 
 
 def test_a_restart_that_forgets_jobs_is_shown_and_explained_and_replays(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ DATA: Final = "waits for data"
 #: Slices of one chart, and of those of all labels together: beyond these a screen shows no difference.
 GANTT_SLICES: Final = 4000
 _SLICES: Final = 16_000
-#: How the kind of a bar begins that shows a fault of its node.
-FAULT: Final = "fault: "
+#: So many faults are drawn of a label, the longest.
+_FAULTS: Final = 1000
 
 
 @register(CLUSTER, order=20, wide=True, source="rm-emulator")
@@ -42,11 +42,13 @@ def gantt(cells: Cells) -> Chart | None:
             continue
         drawn = tasks.lazy().filter(pl.col("node").is_in(shown)).collect()
         bars, names = _bars(drawn.join(came, on="job", how="left", maintain_order="left"), shown)
+        end = max(bar.end for bar in bars)
+        figure, merged = _drawn(bars, names, slices, time_axis([came["submit_ms"]], end, cells.date(0)))
         if (faults := cells.faults(label)) is not None:
-            bars += _faults(faults, names, max(bar.end for bar in bars))
-            notes.add("grey over all lanes of a node is a fault of the node, over all nodes a restart of the manager")
-        across = time_axis([came["submit_ms"]], max(bar.end for bar in bars), cells.date(0))
-        figure, merged = _drawn(bars, names, slices, across)
+            figure["data"].append(_faults(faults, names, end))
+            notes.add(
+                "a frame over all lanes of a node is a fault of the node, over all nodes a restart of the manager"
+            )
         variants.append((label, figure))
         most = max(most, sum(height for _, height in names))
         notes.add(f"{len(shown)} of {count} nodes shown" if len(shown) < count else "")
@@ -144,22 +146,42 @@ def _bars(tasks: pl.DataFrame, nodes: Sequence[str]) -> tuple[list[_Bar], list[t
     return bars, names
 
 
-def _faults(faults: pl.DataFrame, names: Sequence[tuple[str, int]], end: int) -> Iterator[_Bar]:
-    """A bar on all lanes of its node for each fault, on all lanes for a restart, up to the end of the chart."""
-    above, drawn = 0, faults.filter(pl.col("begin_ms") < end)
-    for node, height in names:
-        for row in drawn.filter(pl.col("node").fill_null(node) == node).iter_rows(named=True):
-            until = end if row["end_ms"] is None else min(row["end_ms"], end)
-            for lane in range(above, above + height):
-                yield _Bar(lane, row["begin_ms"], until, "", FAULT + row["kind"])
-        above += height
+def _faults(faults: pl.DataFrame, names: Sequence[tuple[str, int]], end: int) -> Figure:
+    """A frame around all lanes of its node for each fault, and around all for a restart, over the tasks.
+
+    end: of the chart, ms.
+    """
+    heights = [height for _, height in names]
+    lanes: dict[str | None, int] = {**dict(names), None: sum(heights)}
+    middles: dict[str | None, float] = dict(zip((name for name, _ in names), _middles(heights), strict=True))
+    length, is_drawn = pl.col("end_ms") - pl.col("begin_ms"), pl.col("node").is_in(list(middles))
+    known = faults.filter((is_drawn | pl.col("node").is_null()) & (pl.col("begin_ms") < end))
+    middles[None] = (lanes[None] - 1) / 2
+    drawn = known.with_columns(pl.col("end_ms").fill_null(end).clip(upper_bound=end)).top_k(_FAULTS, by=length)
+    rows = drawn.sort("begin_ms", "node").rows(named=True)
+    divisor, _ = time_unit(end)
+    return {
+        **spans(((middles[row["node"]], row["begin_ms"], row["end_ms"]) for row in rows), divisor),
+        "width": [lanes[row["node"]] for row in rows],
+        "text": [f"fault: {row['kind']}" for row in rows],
+        "textposition": "none",
+        "marker": {"color": "$faint", "opacity": 0.4, "line": {"width": 1.5, "color": "$ink"}},
+        "hovertemplate": "%{text}<br>at %{customdata[0]} for %{customdata[1]}<extra></extra>",
+    }
+
+
+def _middles(heights: Sequence[int]) -> list[float]:
+    """The middle of each node's lanes."""
+    lanes_of = np.array(heights)
+    middles: list[float] = (np.cumsum(lanes_of) - (lanes_of + 1) / 2).tolist()
+    return middles
 
 
 def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int, across: Figure) -> tuple[Figure, bool]:
     """The chart, and whether tasks were merged in it. across: its axis of time."""
     divisor, _ = time_unit(max(bar.end for bar in bars))
-    heights = np.array([height for _, height in names])
-    ticks = (np.cumsum(heights) - (heights + 1) / 2).tolist()
+    heights = [height for _, height in names]
+    ticks = _middles(heights)
     shown, every = _merged(bars, slices), max(1, -(-len(names) // 40))
     layout = {
         "barmode": "overlay",
@@ -170,7 +192,7 @@ def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int, 
         "yaxis": {
             "tickvals": ticks[::every],
             "ticktext": [name for name, _ in names][::every],
-            "range": [sum(heights.tolist()) - 0.5, -0.5],
+            "range": [sum(heights) - 0.5, -0.5],
             "showgrid": False,
             "automargin": True,
         },
@@ -214,7 +236,7 @@ def _gantt_traces(bars: Sequence[_Bar], divisor: float) -> list[Figure]:
                 "line": {"width": 0.4, "color": "$page"},
                 "pattern": hatched(shapes.get(kind, ""), 5, 0.8),
             },
-            **({"opacity": 0.35} if kind == DATA or kind.startswith(FAULT) else {}),
+            **({"opacity": 0.35} if kind == DATA else {}),
             "hovertemplate": "%{text}<br>at %{customdata[0]} for %{customdata[1]}<extra></extra>",
         }
         for (tint, kind), group in sorted(groups.items())
@@ -223,8 +245,6 @@ def _gantt_traces(bars: Sequence[_Bar], divisor: float) -> list[Figure]:
 
 def _said(bar: _Bar) -> str:
     """What stands on a bar beside its times."""
-    if bar.kind.startswith(FAULT):
-        return bar.kind
     kind = f" ({bar.kind})" if bar.kind else ""
     if bar.stage is None or bar.came is None:
         tasks = f"{bar.tasks} tasks"
