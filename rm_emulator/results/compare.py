@@ -50,6 +50,11 @@ SCORES: Final = {
     "prediction error p90": ("prediction_error_pct", "p90"),
     "failed tasks": ("failed_tasks",),
     "unfinished jobs": ("unfinished_jobs",),
+    "failed jobs": ("faults", "failed_jobs"),
+    "lost node time": ("faults", "lost_node_s"),
+    "goodput": ("faults", "goodput"),
+    "ETTR": ("faults", "ettr"),
+    "wait after a loss": ("faults", "wait_again_s", "mean"),
 }
 #: Jobs listed as winners and as losers.
 SHOWN: Final = 5
@@ -184,6 +189,10 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
         "right": {"run": str(right.directory), "label": right.label},
         "seeds": common,
         "scores": _scores(left, right, common),
+        "finished": {
+            **{name: _finished(side, common) for name, side in (("left", left), ("right", right))},
+            "both": sum(len(pair.baseline) for pair in pairs.values()),
+        },
         **{key: compared[key] for key in ("speedup", "interval", "ratio_quantiles", "jobs_faster", "jobs_slower")},
         "bins": {name: _bin(pairs, name) for name in BINS},
         **most,
@@ -200,6 +209,11 @@ def _kept(
     for seed, pair in paired((left.directory, left.label), (right.directory, right.label), seeds):
         kept[seed] = msgspec.structs.replace(pair, ids=())
         yield seed, pair
+
+
+def _finished(side: Side, seeds: Sequence[int]) -> int:
+    """Jobs that finished, over all these seeds."""
+    return sum(run.jobs - run.unfinished_jobs for run in side.summary.of(side.label) if run.seed in seeds)
 
 
 def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -323,6 +337,13 @@ def show(card: Mapping[str, Any], console: Console) -> None:
     left, right = (_title(card[side], card) for side in ("left", "right"))
     console.print(Text(f"B ({right}) relative to A ({left})", style="bold"))
     console.print(_score_table(card, ascii_only=console.options.ascii_only))
+    finished = card["finished"]
+    # Without the others a side seems faster for its long jobs that failed.
+    if finished["both"] < max(finished["left"], finished["right"]):
+        counts = (
+            f"{finished['left']:,} in A, {finished['right']:,} in B; speeds are those of {finished['both']:,} in both"
+        )
+        console.print(f"times above are those of jobs that finished: {counts}\n", style="bold", highlight=False)
     means = msgspec.convert(card["speedup"]["ratio_of_means"], Speedup)
     text = Text(f"B relative to A: speed by mean JCT {times(means.value)} {interval(means)}, ", style="bold")
     text.append(f"of the median job {times(card['speedup']['p50_of_ratios']['value'])}; under B ")

@@ -10,8 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
+from rich.console import Console
 
 from rm_emulator.experiments import grid
+from rm_emulator.results import compare
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.charts.gantt import gantt
 from rm_emulator.results.drawing import duration
@@ -72,6 +74,32 @@ def test_the_figures_of_faults_are_in_the_summary(whole: Path) -> None:
     assert all(run["faults"]["goodput"] < 1 for run in runs)
     failed = sum(run["faults"]["failed_jobs"] for run in runs)
     assert failed == sum(run["unfinished_jobs"] for run in runs) > 0
+
+
+def test_a_comparison_has_the_figures_of_faults_and_says_whose_times_it_has(whole: Path) -> None:
+    left, right = compare.sides([whole], ["fifo", "las"])
+    card = compare.compare(left, right)
+    runs = json.loads((whole / "summary.json").read_text())["runs"]
+    for name, key in (("failed jobs", "failed_jobs"), ("goodput", "goodput"), ("ETTR", "ettr")):
+        (row,) = [row for row in card["scores"] if row["name"] == name]
+        for side, label in (("left", "fifo"), ("right", "las")):
+            values = [run["faults"][key] for run in runs if run["label"] == label]
+            assert row[side] == pytest.approx(sum(values) / len(values))
+        assert row["good"] == ("lower" if key == "failed_jobs" else "higher")
+    ended = [
+        {
+            (seed, job)
+            for seed in (1, 2)
+            for job in pl.read_parquet(whole / f"runs/{label}/{seed}/jobs.parquet").drop_nulls("finish_ms")["id"]
+        }
+        for label in ("fifo", "las")
+    ]
+    both = len(ended[0] & ended[1])
+    assert card["finished"] == {"left": len(ended[0]), "right": len(ended[1]), "both": both}
+    with (console := Console(width=120)).capture() as shown:
+        compare.show(card, console)
+    assert both < max(map(len, ended))
+    assert f"{len(ended[0])} in A, {len(ended[1])} in B; speeds are those of {both} in both" in shown.get()
 
 
 def test_kept_work_reaches_the_summary_of_one_cell_and_of_many(tmp_path: Path) -> None:
