@@ -47,7 +47,7 @@ def gantt(cells: Cells) -> Chart | None:
         if (faults := cells.faults(label)) is not None:
             figure["data"].append(_faults(faults, names, end))
             notes.add(
-                "a frame over all lanes of a node is a fault of the node, over all nodes a restart of the manager"
+                "a frame over the lanes of a node is a fault of the node, over all lanes a restart of the manager"
             )
         variants.append((label, figure))
         most = max(most, sum(height for _, height in names))
