@@ -1,4 +1,4 @@
-"""Preempted containers: ended on their node at once, told to the scheduler afterwards."""
+"""Containers that end before their task: preempted ones end at once, and the scheduler is told afterwards."""
 
 from __future__ import annotations
 
@@ -25,6 +25,18 @@ TERMINATED: Final = 143
 JOB_FAILED: Final = "job failed"
 GANG_PARTED: Final = "gang parted"
 _CODES: Final = {JOB_FAILED: KILLED, GANG_PARTED: TERMINATED}
+
+
+def lose(engine: Engine, container: Container, code: int) -> None:
+    """Lose a container that is gone without its own word; the scheduler is to be told."""
+    # With a member of a gang the others may have left before their turn comes.
+    if engine.containers.pop(container.container, None) is None:
+        return
+    engine.tell_removal(container)
+    # An idle executor, or one on its way, has no attempt to lose.
+    if container.stage >= 0 and not container.has_ended:
+        container.master.failed_attempts += 1
+        engine.record_end(container, code)
 
 
 class Preemptions:

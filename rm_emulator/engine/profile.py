@@ -69,6 +69,8 @@ class Engine(Protocol):
     """Acts on the end of a task on its node. False: nothing on offer has changed."""
     tell_completion: Callable[[Event], list[Decision]]
     """Tells a completion, late under disorder; returns the decisions made at once."""
+    facts_to_come: int
+    """Entries of `later` on the calendar."""
     until: int | None
     """Latest end of the run, ms; None: the run ends with the last job."""
     end_ms: int
@@ -101,12 +103,6 @@ class Engine(Protocol):
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
         """Call `tell(about)`, which tells facts, at time `at`."""
-
-    def forget_due(self) -> None:
-        """Forget all entries of `later`, which wait on the calendar, and take up what else has waited."""
-
-    def lose(self, container: Container, code: int) -> None:
-        """Lose a container that is gone without its own word; the scheduler is to be told."""
 
     def tell_begins_anew(self, job: Master) -> None:
         """Tell features that a job begins anew."""

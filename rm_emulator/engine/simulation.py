@@ -78,7 +78,7 @@ class Simulation:
         self.jobs: dict[str, Master] = {}
         self.containers: dict[int, Container] = {}
         self.actions: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: Preemptions(self).end}
-        self._facts_to_come = 0  # facts on the calendar that are sure to come
+        self.facts_to_come = 0
         self.until: int | None = None
         self.arrivals = Arrivals(self, Execution(config, seed, waves_of), oracle=oracle)
         self._clock = Clock(self)
@@ -116,7 +116,7 @@ class Simulation:
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
         passing = len(self.containers) > sum(count() for count in self._hooks.endless_containers)
-        sure = self._facts_to_come or any(to_come() for to_come in self._hooks.facts_to_come)
+        sure = self.facts_to_come or any(to_come() for to_come in self._hooks.facts_to_come)
         return bool(passing or sure or self._clock.is_set or self.arrivals.are_left)
 
     def run(self, until: int | None = None) -> None:
@@ -179,30 +179,15 @@ class Simulation:
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
         """Call `tell(about)`, which tells facts, at time `at`. A run with such facts to come is not stalled."""
-        self._facts_to_come += 1
+        self.facts_to_come += 1
         self.calendar.at(at, rank, key, self.tell_due, (tell, about))
 
     def tell_due(self, due: tuple[Callable[[Any], None], Any]) -> None:
         """Carry out an entry of `later`."""
         tell, about = due
-        self._facts_to_come -= 1
+        self.facts_to_come -= 1
         tell(about)
         self.carry_on()
-
-    def forget_due(self) -> None:
-        """Forget all entries of `later`, which wait on the calendar, and take up what else has waited."""
-        self._facts_to_come -= self.calendar.wait_no_more(self.tell_due)
-
-    def lose(self, container: Container, code: int) -> None:
-        """Lose a container that is gone without its own word; the scheduler is to be told."""
-        # With a member of a gang the others may have left before their turn comes.
-        if self.containers.pop(container.container, None) is None:
-            return
-        self.tell_removal(container)
-        # An idle executor, or one on its way, has no attempt to lose.
-        if container.stage >= 0 and not container.has_ended:
-            container.master.failed_attempts += 1
-            self.record_end(container, code)
 
     def tell_end(self, container: Container) -> None:
         """Tell the end of a container."""

@@ -145,18 +145,29 @@ def _last_fact(lines: bytes, place: int) -> bytes:
 def stretches(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame, said: LoggedHolds) -> pl.DataFrame:
     """`job, from_ms, to_ms, reason`, by job in order of time: the waits of its tasks with reasons.
 
-    jobs, tasks, nodes: of the cell (`results.record`). Waits of an unfinished job go to the last known moment.
+    jobs, tasks, nodes: of the cell (`results.record`). Waits of an unfinished job go to the last known moment, those of
+    a job that began anew come from then on.
     """
     end = pl.lit(_last(jobs, tasks, said.holds))
     pilots = bool((said.holds["reason"] == Reason.WAITS_FOR_PILOTS).any())
     columns = ("job", "stage", "granted_ms", "ended_ms", "pilot", "code", *(("task",) if said.tied else ()))
     found = [
-        _merged(_waits(some, attempts, said, end, pilots=pilots)) for some, attempts in blocks(jobs, tasks, *columns)
+        _merged(_waits(*_since_last_submission(some, attempts), said, end, pilots=pilots))
+        for some, attempts in blocks(jobs, tasks, *columns)
     ]
     apart = pl.concat(found)
     full = (pl.col("reason") == Reason.WAITS_FOR_OFFER) & (_free_meanwhile(apart, nodes) < _FULL)
     room = pl.when(full).then(pl.lit(Reason.NO_ROOM.value)).otherwise("reason")
     return _merged(apart.with_columns(reason=room))
+
+
+def _since_last_submission(jobs: pl.DataFrame, tasks: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The jobs and attempts without what jobs did before they began anew."""
+    if "resubmitted_ms" not in jobs.columns:
+        return jobs, tasks
+    jobs = jobs.with_columns(submit_ms=pl.coalesce("resubmitted_ms", "submit_ms"))
+    since = jobs.select("submit_ms", job="id")
+    return jobs, tasks.join(since, on="job").filter(pl.col("granted_ms") >= pl.col("submit_ms")).drop("submit_ms")
 
 
 def _waits(jobs: pl.DataFrame, tasks: pl.DataFrame, said: LoggedHolds, end: pl.Expr, *, pilots: bool) -> pl.DataFrame:

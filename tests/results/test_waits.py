@@ -101,13 +101,13 @@ CLUSTER = {"node": [None], "resource": ["cpu"], "capacity": [1000], "start_ms": 
 STAGES = {"job": pl.String(), "stage": pl.Int32(), "tasks": pl.Int64(), "parent": pl.Int32()}
 
 
-def found(rows, *, holds, stages=None, finish=100, held=1000):
+def found(rows, *, holds, stages=None, finish=100, held=1000, **of_job):
     """(from, to, reason) of job j, submitted at 0. rows: (stage, granted, started, ended, pilot, code)."""
     names = ("stage", "granted_ms", "started_ms", "ended_ms", "pilot", "code")
     kinds = {"stage": pl.Int32(), "pilot": pl.Boolean()}
     tasks = pl.DataFrame(rows, schema=list(names), orient="row", schema_overrides=kinds).with_columns(job=pl.lit("j"))
     jobs = pl.DataFrame(
-        {"id": ["j"], "submit_ms": [0], "finish_ms": [finish]}, schema_overrides={"finish_ms": pl.Int64}
+        {"id": ["j"], "submit_ms": [0], "finish_ms": [finish], **of_job}, schema_overrides={"finish_ms": pl.Int64}
     )
     listed = stages or [("j", 0, len({row[1] for row in rows}), None)]
     said = waits.LoggedHolds(
@@ -133,6 +133,13 @@ def test_a_lost_attempt_makes_the_job_wait_again():
     rows = [(0, 0, 2, 30, False, -102), (0, 50, 52, 100, False, 0)]
     stages = [("j", 0, 1, None)]
     assert found(rows, holds=[(30, "behind_others")], stages=stages) == [(30, 50, "behind_others")]
+
+
+def test_the_waits_of_a_job_that_began_anew_come_from_then_on():
+    before = [(0, 10, 10, 30, False, 0), (0, 30, 30, 50, False, -106)]
+    rows = [*before, (0, 60, 60, 80, False, 0), (0, 90, 90, 100, False, 0)]
+    told = found(rows, holds=[(0, "no_room"), (50, "behind_others")], stages=[("j", 0, 2, None)], resubmitted_ms=[50])
+    assert told == [(50, 90, "behind_others")]
 
 
 def test_a_job_whose_open_stages_have_all_containers_waits_for_a_stage():

@@ -18,6 +18,7 @@ from rm_emulator.engine.control import PATIENCE
 from rm_emulator.engine.faults import node_faults
 from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.feature import Feature
+from rm_emulator.engine.preemptions import lose
 from rm_emulator.engine.profile import Engine
 from schedulers.core.containers import ABORTED
 from schedulers.core.decisions import Preempt
@@ -179,7 +180,7 @@ class NodeFaults(Feature):
         # A node within hearing reports its ends first, and beats no more.
         engine.profile.silenced(node)
         for container in [each for each in engine.containers.values() if each.index == node]:
-            engine.lose(container, ABORTED)
+            lose(engine, container, ABORTED)
         if engine.control.has_node(name):
             engine.tell(NodeLost(engine.calendar.now, name))
 

@@ -16,7 +16,7 @@ from rm_emulator.engine.config import Restart
 from rm_emulator.engine.containers import Container
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.features.node_faults import NodeFaults
-from rm_emulator.engine.preemptions import KILLED_BY_MANAGER
+from rm_emulator.engine.preemptions import KILLED_BY_MANAGER, lose
 from rm_emulator.engine.profile import Engine
 from schedulers.core.events import ContainerEnded, ContainerStarted, JobCancelled
 
@@ -101,7 +101,8 @@ class Restarts(Feature):
         if restart.recovery:
             engine.calendar.wait_no_more()
         else:
-            engine.forget_due()
+            # Of jobs before, or ends of containers that are all told.
+            engine.facts_to_come -= engine.calendar.wait_no_more(engine.tell_due)
             self._begin_anew()
         engine.calendar.catch_up()
         if self._nodes is not None and restart.recovery and engine.profile.watches_nodes:
@@ -118,7 +119,7 @@ class Restarts(Feature):
         for job in jobs:
             engine.tell(JobCancelled(now, job.name, "the resource manager forgot it"))
         for container in list(engine.containers.values()):
-            engine.lose(container, KILLED_BY_MANAGER)
+            lose(engine, container, KILLED_BY_MANAGER)
         # By the scheduler's books: an end before the restart may be unheard.
         for number in list(engine.control.containers):
             engine.tell(ContainerEnded(now, number, KILLED_BY_MANAGER))
