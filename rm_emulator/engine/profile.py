@@ -67,6 +67,8 @@ class Engine(Protocol):
     """Enters the end of a task on the calendar, as `Calendar.at`."""
     hear_end: Callable[[Container], bool]
     """Acts on the end of a task on its node. False: nothing on offer has changed."""
+    begins_anew: tuple[Callable[[Master], None], ...]
+    """Tell features that a job begins anew."""
     tell_completion: Callable[[Event], list[Decision]]
     """Tells a completion, late under disorder; returns the decisions made at once."""
     facts_to_come: int
@@ -103,9 +105,6 @@ class Engine(Protocol):
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
         """Call `tell(about)`, which tells facts, at time `at`."""
-
-    def tell_begins_anew(self, job: Master) -> None:
-        """Tell features that a job begins anew."""
 
     def tell_due(self, due: tuple[Callable[[Any], None], Any]) -> None:
         """Carry out an entry of `later`."""

@@ -91,6 +91,7 @@ class Simulation:
         # Methods called for each task are bound once; a grant without any delay starts in the same step.
         self.hear_end: Callable[[Container], bool] = hooks.ended or self.profile.ended
         self.tell_completion: Callable[[Event], list[Decision]] = hooks.completed or self.tell
+        self.begins_anew = hooks.begins_anew
         prompt = self.profile.prompt and not hooks.granted
         self.launch: Callable[[Container], None] = self.started if prompt else self._launch
         self._launches = self.profile.launch
@@ -330,11 +331,6 @@ class Simulation:
             self.end_ms = self.calendar.now
             self.record.job(containers.job_row(job, self.end_ms if job.failed_ms is None else None))
             self.tell_job_over()
-
-    def tell_begins_anew(self, job: Master) -> None:
-        """Tell features that a job begins anew."""
-        for begins_anew in self._hooks.begins_anew:
-            begins_anew(job)
 
     def tell_job_over(self) -> None:
         """Tell features that a batch job has ended, or was given up."""

@@ -124,7 +124,8 @@ class Restarts(Feature):
         for number in list(engine.control.containers):
             engine.tell(ContainerEnded(now, number, KILLED_BY_MANAGER))
         for job in jobs:
-            engine.tell_begins_anew(job)
+            for begins_anew in engine.begins_anew:
+                begins_anew(job)
             engine.arrivals.submit_anew(job)
 
     def _ready(self, restart: Restart) -> None:
