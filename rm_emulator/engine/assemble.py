@@ -85,8 +85,8 @@ def no_faults(config: EngineConfig, workload: Workload) -> str:
         return "faults do not go with disorder: a late or repeated end would tell of a container that was lost"
     if (faults.nodes or faults.outages) and any(job.am for job in workload.jobs):
         return "faults of nodes do not go with application masters in containers of their own: no master starts again"
-    if config.profile == "kubernetes" and not all(each.recovery for each in faults.restarts):
-        return "restarts without recovery do not go with profile 'kubernetes', whose leaders recover from the objects"
+    if profiles.entry(config.profile).cls.has_leaders and not all(each.recovery for each in faults.restarts):
+        return f"restarts without recovery do not go with profile '{config.profile}', whose leaders know all objects"
     known = {node.id for node in config.nodes}
     if unknown := next((each.node for each in faults.outages if each.node not in known), None):
         return f"a fault of node '{unknown}', which is not there"

@@ -164,8 +164,8 @@ class Profile(ABC):
     """Whether containers may outlive tasks."""
     has_masters: ClassVar[bool] = False
     """Whether application masters may have containers of their own."""
-    watches_nodes: ClassVar[bool] = True
-    """Whether the manager itself notices silent nodes, and with a restart of its own counts their silence anew."""
+    has_leaders: ClassVar[bool] = False
+    """Whether leaders decide in turn, while others keep the jobs and notice silent nodes; else the manager does all."""
     restart_ms: ClassVar[int] = 0
     """Least time of a restart of the manager, ms."""
     settle_ms: ClassVar[int] = 0

@@ -317,7 +317,7 @@ FORGETS = Faults(restarts=(Restart(at_ms=1, lasts_ms=1, recovery=False),))
     [
         ({"disorder": Disorder()}, "disorder"),
         ({"nodes": (Node(id="other", capacity=(1000, 1024)),)}, "'n0', which is not there"),
-        ({"faults": FORGETS, "profile": "kubernetes"}, "whose leaders recover"),
+        ({"faults": FORGETS, "profile": "kubernetes"}, "whose leaders know all objects"),
         ({"architecture": Central(t_job_ms=100), "profile": "events"}, "architecture 'central'"),
     ],
 )

@@ -148,7 +148,7 @@ class NodeFaults(Feature):
         """When the node gets no further containers, and when its containers are lost, ms."""
         faults = self._faults
         # Later than the fault only after a restart of the manager.
-        at = self.engine.calendar.now if self.engine.profile.watches_nodes else fault.at_ms
+        at = fault.at_ms if self.engine.profile.has_leaders else self.engine.calendar.now
         noticed, evicted = self.engine.profile.notices(faults, at)
         if fault.kind in _UNHEARD:
             return noticed, noticed + evicted

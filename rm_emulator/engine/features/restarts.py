@@ -105,7 +105,7 @@ class Restarts(Feature):
             engine.facts_to_come -= engine.calendar.wait_no_more(engine.tell_due)
             self._begin_anew()
         engine.calendar.catch_up()
-        if self._nodes is not None and restart.recovery and engine.profile.watches_nodes:
+        if self._nodes is not None and restart.recovery and not engine.profile.has_leaders:
             self._nodes.count_silence_anew()
         engine.carry_on()
         engine.calendar.at(engine.calendar.now + settles, ASK, 0, self._ready, restart)

@@ -62,7 +62,7 @@ class Kubernetes(Cycles):
         ] = True
 
     params: Params
-    watches_nodes = False
+    has_leaders = True
     restart_ms = 7_000
     """The lease of a leader, without which no other decides (operators/lease.py)."""
 
