@@ -16,7 +16,10 @@ from rm_emulator.engine.calendar import END, FIRST
 from rm_emulator.engine.config import Thinking
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.execution import StageTimes
+from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.disorder import DisorderFeature
+from rm_emulator.engine.features.failing_tasks import FailingTasks
+from rm_emulator.engine.features.node_faults import NodeFaults
 from rm_emulator.engine.features.overbooking import Overbooking
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import PerNode, WorkloadJob
@@ -75,8 +78,8 @@ class TaskEnds:
 
 
 def task_ends(engine: Simulation) -> TaskEnds | None:
-    """The ends of running tasks; None where ends are not the calendar's, or are looked at before."""
-    return TaskEnds(engine) if engine.enters_ends else None
+    """The ends of running tasks; None where ends are not the calendar's, may be failures, or are looked at before."""
+    return TaskEnds(engine) if engine.enters_ends and engine.config.faults is None else None
 
 
 def is_task_end(engine: Simulation, callback: Any, value: Any) -> bool:
@@ -99,21 +102,30 @@ def obstacle(engine: Simulation) -> str:
         return "tasks of a node slow each other down (overbooking)"
     if engine.feature(DisorderFeature) is not None:
         return "facts come in disorder"
-    if engine.config.faults is not None:
-        return "nodes or tasks have faults"
+    if (faults := engine.config.faults) is not None and (faults.restarts or faults.speculation is not None):
+        return "the resource manager restarts" if faults.restarts else "masters ask for copies"
     if any(isinstance(times, PerNode) for source in engine.workload.jobs for times in source.runtimes):
         return "run times are given by node"
     return ""
 
 
 def branch(
-    engine: Simulation, future: Future | None, arrivals: Sequence[WorkloadJob], ends: TaskEnds | None = None
+    engine: Simulation,
+    future: Future | None,
+    arrivals: Sequence[WorkloadJob],
+    ends: TaskEnds | None = None,
+    draw: int | None = None,
 ) -> None:
     """Let the run go on with these run times, and with these jobs in place of all jobs to come.
 
     future: None leaves run times as they are. arrivals: in order of submission, none before the present moment.
-    ends: of the run at this moment, for speed alone. The run is paused after `Calendar.advance`.
+    ends: of the run at this moment, for speed alone. draw: number of a draw of all faults to come; None leaves the
+    faults as they are. The run is paused after `Calendar.advance`.
     """
+    if draw is not None:
+        for feature in (engine.feature(NodeFaults), engine.feature(FailingTasks)):
+            if feature is not None:
+                feature.redraw(draw)
     if future is not None:
         for job in engine.jobs.values():
             if not job.is_service:
@@ -121,6 +133,8 @@ def branch(
     run_times = None if future is None or ends is None else future.running_ms(ends.numbers)
     if ends is not None and run_times is not None:
         ends.move(run_times)
+    elif engine.config.faults is not None and (future is not None or draw is not None):
+        _enter_anew(engine)
     else:
         _exchange(engine, drawn=future is not None)
     engine.arrivals.replace(arrivals)
@@ -140,3 +154,30 @@ def _exchange(engine: Simulation, *, drawn: bool) -> None:
         return int(value.started_ms + value.runtime)
 
     engine.calendar.exchange(when)
+
+
+def _enter_anew(engine: Simulation) -> None:
+    """Let running attempts end or fail by the run times of the jobs and the draws of faults; drop all arrivals."""
+    failing, saving = engine.feature(FailingTasks), engine.feature(Checkpoints)
+    found: list[Container] = []
+
+    def when(at: int, callback: Any, value: Any) -> int | None:
+        if engine.arrivals.is_arrival(callback):
+            return None
+        end = engine.over if failing is not None and failing.is_end(callback) else callback
+        if not is_task_end(engine, end, value) or value.has_ended:
+            return at
+        found.append(value)
+        return None
+
+    engine.calendar.exchange(when)
+    for container in found:
+        if saving is not None and saving.saves(container):
+            continue
+        started = container.started_ms
+        assert started is not None
+        engine.set_run_time(container)
+        container.runtime = max(container.runtime, engine.calendar.now - started + 1)
+        engine.enter_end(started + container.runtime, END, container.container, engine.over, container)
+    if saving is not None:
+        saving.retime()

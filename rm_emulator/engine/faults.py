@@ -7,12 +7,17 @@ from heapq import merge
 from itertools import count
 from typing import Final
 
+from msgspec.structs import replace
+
+from rm_emulator.engine import execution
 from rm_emulator.engine.config import Faults, NodeFault, NodeFaultRates, Worse
-from rm_emulator.engine.execution import LONGEST_MS, draw
+from rm_emulator.engine.execution import LONGEST_MS
 from rm_emulator.workload.model import Fixed
 from schedulers.core import keyed
 from schedulers.core.model import Node
 
+#: Draws for a repair longer than so far.
+_TRIES: Final = 1000
 _MS_PER_1000_DAYS: Final = 1000 * 86_400_000
 
 
@@ -28,6 +33,28 @@ def node_faults(faults: Faults, nodes: Sequence[Node], seed: int) -> Iterator[No
         means = mean_times(rates, [node.id for node in nodes], seed)
         streams += [_drawn(rates, node, mean, seed) for node, mean in means.items()]
     return merge(*streams, key=order)
+
+
+def later_faults(rates: NodeFaultRates, nodes: Sequence[Node], seed: int, draw: int, now: int) -> Iterator[NodeFault]:
+    """Faults after a moment (ms) as another draw has them; lemons stay lemons."""
+    place = {node.id: index for index, node in enumerate(nodes)}
+    means, anew = mean_times(rates, list(place), seed), keyed.digest(seed, "later faults", draw)
+
+    def after(fault: NodeFault) -> NodeFault:
+        return replace(fault, at_ms=now + fault.at_ms)
+
+    # From now on for each node: failures are memoryless, and those of a node that is out are left out.
+    streams = (map(after, _drawn(rates, node, mean, anew)) for node, mean in means.items())
+    return merge(*streams, key=lambda fault: (fault.at_ms, place[fault.node]))
+
+
+def later_end(rates: NodeFaultRates, fault: NodeFault, seed: int, draw: int, now: int) -> int:
+    """The end (ms) of a repair that goes on at a moment, as another draw has it."""
+    if isinstance(rates.repair, Fixed):
+        return fault.at_ms + rates.repair.ms
+    random = keyed.generator(seed, "later repair", draw, fault.node)
+    repairs = execution.draw(rates.repair, random, _TRIES)
+    return fault.at_ms + next((ms for ms in repairs if ms > now - fault.at_ms), now - fault.at_ms + 1)
 
 
 def mean_times(rates: NodeFaultRates, nodes: Sequence[str], seed: int) -> dict[str, float]:
@@ -52,6 +79,6 @@ def _drawn(rates: NodeFaultRates, node: str, mean_ms: float, seed: int) -> Itera
         if at >= LONGEST_MS:
             return
         repair = rates.repair
-        lasts = repair.ms if isinstance(repair, Fixed) else draw(repair, draws, 1)[0]
+        lasts = repair.ms if isinstance(repair, Fixed) else execution.draw(repair, draws, 1)[0]
         yield NodeFault(at_ms=at, node=node, kind=rates.kind, lasts_ms=lasts, times=rates.times)
         at += lasts

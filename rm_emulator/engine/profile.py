@@ -123,6 +123,10 @@ class Engine(Protocol):
     def started(self, container: Container) -> None:
         """Handle the first instant of a granted container."""
 
+    def set_run_time(self, container: Container) -> int:
+        """Set the run time of a task in its container; returns the task's own, at node speed 1, ms."""
+        ...
+
     def start(self, container: Container, now: int) -> None:
         """Handle the first instant of a task."""
 

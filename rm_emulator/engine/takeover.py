@@ -82,7 +82,7 @@ def takeover_obstacle(engine: Simulation) -> str:
         return "tasks run in copies"
     if any(stage.ties for source in engine.workload.jobs for stage in source.job.stages):
         return "stages are tied by edges that are no barriers"
-    return obstacle(engine)
+    return "nodes or tasks have faults" if config.faults is not None else obstacle(engine)
 
 
 def take_over(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from rm_emulator.engine.features.node_faults import NodeFaults
 from rm_emulator.experiments.changes import CellSetting, apart_gangs, smaller_asks
 from rm_emulator.forecasts.answers import (
     Answer,
@@ -136,6 +137,19 @@ def _live(run: Paused) -> list[str]:
     return [name for name, job in run.simulation.jobs.items() if not (job.is_service or job.state.cancelled)]
 
 
+def _faults(run: Paused) -> Iterator[str]:
+    """Notes on what is known of faults at the moment."""
+    faults, nodes = run.simulation.config.faults, run.simulation.feature(NodeFaults)
+    if faults is None:
+        return
+    if out := [f"{fault.node} ({fault.kind})" for fault in (nodes.present if nodes is not None else ())]:
+        yield f"nodes with a fault, whether or not anybody has noticed: {', '.join(out)}"
+    if any(fault.at_ms >= run.at_ms for fault in faults.outages):
+        yield "faults that are scheduled for later are left out, since nobody knows of them"
+    if faults.nodes is not None or faults.tasks is not None:
+        yield "faults to come are drawn anew in each draw, at the rates of the run"
+
+
 def _record(run: PausedRun, earlier: Sequence[tuple[int, list[Judgement]]]) -> Record | None:
     """How good the earlier answers were, by the ends that came up to now."""
     scores = [judge(judgements, run.past.ended, run.at_ms) for _, judgements in earlier]
@@ -178,7 +192,8 @@ class _Asking:
         arrived(run, question.arrivals_ms)  # refused here, since a play would tell of its failure alone
         self.moment = run.moment()
         self.live = _live(run)
-        self.draws = 1 if run.told_truth and not question.arrivals_ms else question.draws
+        drawn = question.arrivals_ms or run.simulation.config.faults is not None
+        self.draws = question.draws if drawn or not run.told_truth else 1
 
     def answer(self, record: Record | None, change: ReadChange | None) -> Answer:
         question, run = self.question, self.run
@@ -189,7 +204,7 @@ class _Asking:
         asked = self._asked(new, without) if new else ()
         jobs = run.simulation.jobs
         notes = ["run times are true ones: the policy's predictor is told them"] if run.told_truth else []
-        notes += [*(change.notes if change is not None else ()), *guessed(run, question.arrivals_ms)]
+        notes += [*(change.notes if change is not None else ()), *guessed(run, question.arrivals_ms), *_faults(run)]
         return Answer(
             at_ms=question.at_ms,
             policy=run.policy,

@@ -67,6 +67,6 @@ class Here:
             names = tuple(job.job.id for job in plan.new)
             # By submission alone, so that of equal times new jobs come first.
             coming = sorted((*drawn, *recent.jobs(draw)), key=lambda job: job.submit_ms)
-            return Play(future, tuple(coming), plan.watched, names, takeover)
+            return Play(future, tuple(coming), plan.watched, names, draw, takeover)
 
         return made

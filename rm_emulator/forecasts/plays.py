@@ -66,7 +66,7 @@ class CourseRecording(Recording):
         """Note the course of a job."""
         nodes = tuple(self._nodes.get(row.id, ()))
         self.courses[row.id] = JobCourse(row.first_start_ms, row.finish_ms, nodes)
-        if self._left is not None and row.finish_ms is not None:
+        if self._left is not None and (row.finish_ms is not None or row.failed_ms is not None):
             self._left.discard(row.id)
             if not self._left:
                 self.stop()
@@ -81,6 +81,8 @@ class Play(msgspec.Struct, frozen=True):
     """Jobs whose end is the end of the play; None: the play ends with the last job."""
     nodes_of: tuple[str, ...] = ()
     """Jobs whose nodes are wanted."""
+    faults: int | None = None
+    """Number of a draw of the faults to come; None: faults are unchanged."""
     takeover: Callable[[Simulation, Recording], Simulation] | None = None
     """Makes the run that goes on under another scheduler; None: the scheduler stays."""
 
@@ -89,7 +91,7 @@ def play(simulation: Simulation, what: Play, ends: TaskEnds | None = None) -> Co
     """Play a paused run to its end, in this process; the run cannot be played again. ends: of the run, for speed."""
     record = CourseRecording(what.watched, what.nodes_of)
     # Who takes a run over looks at the run time of each container.
-    branch(simulation, what.future, what.arrivals, ends if what.takeover is None else None)
+    branch(simulation, what.future, what.arrivals, ends if what.takeover is None else None, what.faults)
     if what.takeover is None:
         simulation.listen(record)
     else:

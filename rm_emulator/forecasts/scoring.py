@@ -137,7 +137,7 @@ def simulated(
     """The answer for each of these live jobs by plays; a job that does not end in all of the draws has none."""
 
     def what(draw: int) -> Callable[[], Play]:
-        return lambda: Play(moment.draw(draw), recent.jobs(draw), tuple(jobs))
+        return lambda: Play(moment.draw(draw), recent.jobs(draw), tuple(jobs), faults=draw)
 
     courses = list(plays(run.simulation, [what(draw) for draw in range(draws)]))
     found: dict[str, Quantiles] = {}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rm_emulator.engine.config import Restart
-from rm_emulator.workload.model import Fixed, WorkloadJob
+from rm_emulator.workload.model import WorkloadJob
 from schedulers.core.events import ContainerEnded, ContainerStarted, JobSubmitted, NodeAdded, NodeLost, NodeRemoved
 from tests.engine.test_faults import MINUTE, Ran, batch, fault
 
@@ -89,7 +89,7 @@ def test_the_next_leader_on_kubernetes_waits_for_the_lease() -> None:
 def test_a_container_on_its_way_starts_meanwhile() -> None:
     # Under way from 9 min 30 s to 10 min 30 s.
     job = at(LEFT - MINUTE // 2, batch("a", ms=MINUTE))
-    ran = restarted(job, profile="events", startup=Fixed(MINUTE))
+    ran = restarted(job, profile="events", startup_ms=MINUTE)
     assert ran.told(ContainerStarted) == [("ContainerStarted", BACK)]
     assert [(task.started_ms, task.ended_ms) for task in ran.kept.tasks] == [(LEFT + 30_000, LEFT + 90_000)]
     assert ran.told(ContainerEnded) == [("ContainerEnded", LEFT + 90_000)]

@@ -1,4 +1,4 @@
-"""Runs with faults on disk: killed and gone on with, equal faults for all policies, and refused by `simulate`."""
+"""Runs with faults on disk: killed and gone on with, equal faults for all policies, and what comes next."""
 
 from __future__ import annotations
 
@@ -175,8 +175,13 @@ def test_two_policies_meet_the_same_failures_of_the_same_attempts(whole: Path) -
     assert [met[0][which] for which in both] == [met[1][which] for which in both]
 
 
-def test_what_would_happen_next_is_refused_for_a_run_with_faults(whole: Path) -> None:
+def test_what_will_happen_next_is_told_with_what_is_known_of_faults(whole: Path) -> None:
     command = [sys.executable, "-m", "rm_emulator", "simulate", "--from", f"{whole}@5m", "--label", "fifo"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "cannot be simulated from a moment on: nodes or tasks have faults" in done.stdout + done.stderr
+    done = subprocess.run([*command, "--draws", "4"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "nodes with a fault, whether or not anybody has noticed: n1 (death), n2 (death), n3 (death)" in said
+    assert "faults to come are drawn anew in each draw, at the rates of the run" in said
+    changed = subprocess.run([*command, "--drain", "n4"], capture_output=True, text=True, check=False)
+    assert changed.returncode == 2
+    assert "cannot be taken over from a moment on: nodes or tasks have faults" in changed.stdout + changed.stderr

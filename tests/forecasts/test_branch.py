@@ -42,6 +42,11 @@ def simulations(name: str, nodes: Sequence[Mapping[str, Any]] | None = None) -> 
     scenario = copy.deepcopy(SCENARIOS[name])
     if nodes is not None:
         scenario["spec"]["cluster"]["nodes"] = list(nodes)
+    return runs_of(scenario)
+
+
+def runs_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """By label, a function that makes the run of seed 1 of a scenario anew, with its recording."""
     loaded = load(scenario, seeds="1")
     made = {}
     for cell in cells(loaded, []):

@@ -104,8 +104,11 @@ class Checkpoints(Feature):
     def _go_on(self, work: _Work, last: Container) -> None:
         """Let all members work from now on, or from the end of the restart on."""
         work.since_ms = self.engine.calendar.now + (self._restart(work, last) if work.stops else 0)
+        self._enter_ends(work, work.since_ms)
+
+    def _enter_ends(self, work: _Work, since_ms: int) -> None:
         for member in work.members.values():
-            ends = work.since_ms + self._lasts(max(1, member.work_ms - work.saved_ms))
+            ends = since_ms + self._lasts(max(1, member.work_ms - work.saved_ms))
             container = member.container
             assert container.started_ms is not None
             container.runtime = ends - container.started_ms
@@ -117,6 +120,29 @@ class Checkpoints(Feature):
             return restart.ms
         which = last.job, last.stage, _GANG if work.tasks > 1 else last.task, work.stops
         return draw(restart, keyed.generator(self.engine.seed, "restarts", *which), 1)[0]
+
+    def saves(self, container: Container) -> bool:
+        """Whether an attempt saves its work."""
+        return container.container in self._of
+
+    def retime(self) -> None:
+        """Let all attempts go on under the present run times of their tasks, each longer than what is done."""
+        now = self.engine.calendar.now
+        for work in {id(work): work for work in self._of.values()}.values():
+            done = work.saved_ms + self._worked(work, now)
+            for member in work.members.values():
+                runtime = member.container.runtime
+                self.engine.set_run_time(member.container)
+                member.work_ms, member.container.runtime = max(member.container.runtime, done + 1), runtime
+            if work.since_ms is not None:
+                self._enter_ends(work, work.since_ms)
+
+    def _worked(self, work: _Work, now: int) -> int:
+        """Work since the last begin, saved or not, ms."""
+        if work.since_ms is None:
+            return 0
+        rounds, rest = divmod(max(0, now - work.since_ms), self._rules.every_ms + self._rules.cost_ms)
+        return rounds * self._rules.every_ms + min(rest, self._rules.every_ms)
 
     def _lasts(self, work_ms: int) -> int:
         """Time for so much work, ms; nobody saves at the very end."""

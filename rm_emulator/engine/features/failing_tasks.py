@@ -37,7 +37,8 @@ class FailingTasks(Feature):
         faults = engine.config.faults
         assert faults is not None
         assert faults.tasks is not None
-        self._rules = faults.tasks
+        self._rules, self._seed = faults.tasks, engine.seed
+        self._survived: dict[int, int] = {}  # by container: run time so far at the last `redraw`, ms
         self._failures: Counter[tuple[str, int, int]] = Counter()  # by job, stage and task
         self._failures_on: dict[str, Counter[str]] = {}  # by job and node
         self._backing_off: Counter[tuple[str, int]] = Counter()  # by job and stage
@@ -61,7 +62,17 @@ class FailingTasks(Feature):
         """A number in [0, 1) of the attempt; a copy has one of its own, and another one after each failure."""
         task = container.job, container.stage, container.task
         copy = 1 + self._failures[task] if container.copy else 0
-        return keyed.uniform(self.engine.seed, purpose, *task, container.attempt, copy)
+        return keyed.uniform(self._seed, purpose, *task, container.attempt, copy)
+
+    def redraw(self, draw: int) -> None:
+        """Draw all faults from now on anew; attempts that run have not failed so far."""
+        self._seed = keyed.digest(self.engine.seed, "later failures", draw)
+        now, live = self.engine.calendar.now, self.engine.containers
+        self._survived = {number: now - each.started_ms for number, each in live.items() if each.started_ms is not None}
+
+    def is_end(self, callback: Any) -> bool:
+        """Whether an entry of the calendar with this callback is in place of a task's end."""
+        return bool(callback in (self._fail, self._hang))
 
     # -- an attempt fails -------------------------------------------------------------------------
 
@@ -80,10 +91,17 @@ class FailingTasks(Feature):
 
     def _hangs_after(self, container: Container) -> int | None:
         """Time from the start of an attempt until it hangs, ms; None for an attempt that does not."""
-        share = self._rules.hangs
-        if not share or (drawn := self._draw("hangs", container)) >= share:
+        part = self._part("hangs", self._rules.hangs, container)
+        return None if part is None else round(part * container.runtime)
+
+    def _part(self, purpose: str, share: float, container: Container) -> float | None:
+        """The part of its run time after which an attempt of the share has its fault; None for all others."""
+        if not share:
             return None
-        return round(drawn / share * container.runtime)
+        # Among the attempts without a fault so far; the draw itself for an attempt that starts.
+        past = share * min(1.0, self._survived.get(container.container, 0) / max(1, container.runtime))
+        drawn = past + (1 - past) * self._draw(purpose, container)
+        return drawn / share if drawn < share else None
 
     def _hang(self, container: Container) -> None:
         """Let an attempt stand still until the watchdog ends it; the others of its gang wait."""
@@ -103,10 +121,11 @@ class FailingTasks(Feature):
         """Time from the start of an attempt to its failure, ms; None for an attempt that succeeds."""
         rules, runtime = self._rules, container.runtime
         if rules.probability:
-            drawn = self._draw("failures", container)
-            return max(1, round(drawn / rules.probability * runtime)) if drawn < rules.probability else None
+            part = self._part("failures", rules.probability, container)
+            return None if part is None else max(1, round(part * runtime))
         if rules.per_hour:
             after = -log1p(-self._draw("failures", container)) / rules.per_hour * _MS_PER_HOUR
+            after += self._survived.get(container.container, 0)
             return max(1, round(after)) if after < runtime else None
         return None
 

@@ -7,15 +7,15 @@ is back. Until then a dead node seems to work: its room stays held, and its task
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from rm_emulator.engine.calendar import FIRST
 from rm_emulator.engine.config import NodeFault
 from rm_emulator.engine.containers import Container
 from rm_emulator.engine.control import PATIENCE
-from rm_emulator.engine.faults import node_faults
+from rm_emulator.engine.faults import later_end, later_faults, node_faults
 from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.preemptions import lose
@@ -65,7 +65,7 @@ class NodeFaults(Feature):
         self._over, self._started, self._preempt = engine.over, engine.started, engine.actions[Preempt]
         engine.over, engine.started = self._ends, self._starts  # type: ignore[method-assign]
         engine.actions[Preempt] = self._preempts
-        self._coming = node_faults(self._faults, self._nodes, engine.seed)
+        self._coming: Iterator[NodeFault] = node_faults(self._faults, self._nodes, engine.seed)
         self._expect()
 
     @classmethod
@@ -87,6 +87,29 @@ class NodeFaults(Feature):
     def _is_over(self) -> bool:
         engine = self.engine
         return not (engine.jobs or engine.containers or engine.arrivals.are_left)
+
+    @property
+    def present(self) -> list[NodeFault]:
+        """The faults of the moment, noticed or not."""
+        return [out.fault for out in self._out.values()]
+
+    def redraw(self, draw: int) -> None:
+        """Let faults come, and repairs end, as another draw has them; scheduled faults to come are not known."""
+        engine, rates, seed, now = self.engine, self._faults.nodes, self.engine.seed, self.engine.calendar.now
+        scheduled = frozenset(self._faults.outages)
+
+        def when(at: int, callback: Any, value: Any) -> int | None:
+            if callback == self.begin:
+                return None
+            if callback == self._due and value[0] == self._is_back:
+                fault = value[1].fault
+                if rates is not None and fault not in scheduled:
+                    return later_end(rates, fault, seed, draw, now)
+            return at
+
+        engine.calendar.exchange(when)
+        self._coming = iter(()) if rates is None else later_faults(rates, self._nodes, seed, draw, now)
+        self._expect()
 
     # -- a fault from its beginning to its end ----------------------------------------------------
 
