@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rm_emulator.engine.config import EngineConfig, Faults, kind
+from rm_emulator.engine.config import Decentralised, EngineConfig, Faults, kind
 from rm_emulator.engine.features.overbooking import is_overbooked
 from rm_emulator.engine.profile import Profile, architectures, profiles
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Workload, WorkloadJob
@@ -79,8 +79,8 @@ def no_faults(config: EngineConfig, workload: Workload) -> str:
     """Why the emulator refuses faults on this cluster, as a message; '' for faults that the cluster can have."""
     faults = config.faults
     assert faults is not None
-    if config.architecture is not None:
-        return f"faults go with a single prompt scheduler, not with architecture '{kind(config.architecture)}'"
+    if isinstance(config.architecture, Decentralised):
+        return "faults do not go with architecture 'decentralised'"
     if config.disorder is not None:
         return "faults do not go with disorder: a late or repeated end would tell of a container that was lost"
     if (faults.nodes or faults.outages) and any(job.am for job in workload.jobs):

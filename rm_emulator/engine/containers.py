@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import msgspec
@@ -70,6 +71,8 @@ class Master:
     """True run time of all attempts so far but copies, at node speed 1, ms."""
     counted_tasks: set[tuple[int, int]] = field(default_factory=set)
     """(stage, task) of the tasks that the master has counted, where there are copies."""
+    withdrawals: Counter[int] = field(default_factory=Counter)
+    """Number of reasons for which the request for a stage is withdrawn, by stage."""
     started_tasks: set[tuple[int, int]] = field(default_factory=set)
     """(stage, task) of a service's tasks that have started."""
     all_started_ms: int | None = None

@@ -104,7 +104,7 @@ class MultipleSchedulers(Control):
         """Each scheduler's jobs with tasks to be placed, kept up to date."""
         self.plans = any(ability(scheduler.policy, Plans) for scheduler in schedulers)
         self._deferred: dict[int, list[Event]] = {}
-        """Ends heard during an attempt of their scheduler, to be delivered after the attempt."""
+        """Ends, and facts about nodes, heard during an attempt of their scheduler, to be told after the attempt."""
 
     def handle(self, event: Event) -> list[Decision]:
         """Tell a fact to the scheduler of its job or container; a fact about neither is told to all."""
@@ -119,7 +119,13 @@ class MultipleSchedulers(Control):
             return self.schedulers[self.scheduler_of[event.job.id]].handle(event)
         if isinstance(event, _OF_JOBS):
             return self.schedulers[self.scheduler_of[event.job]].handle(event)
-        return [decision for scheduler in self.schedulers for decision in scheduler.handle(event)]
+        decisions = []
+        for number, scheduler in enumerate(self.schedulers):
+            if number in self._deferred:
+                self._deferred[number].append(event)
+            else:
+                decisions += scheduler.handle(event)
+        return decisions
 
     def explain(self, job: str) -> Explanation:
         """Why a live job waits, by its own scheduler."""
@@ -156,9 +162,9 @@ class MultipleSchedulers(Control):
         # One fact for all nodes of a look, as a scheduler copies the cluster at once.
         state, seen = self._states[number], dict[str, Vector | None]()
         for name, there in free:
-            node = state.nodes[name]
+            node = state.nodes.get(name)  # None: lost, or drained
             # Most nodes are as seen before: a fact about all nodes at each look would be mostly repetition.
-            if node.free != there:
+            if node is not None and node.free != there:
                 held = node.foreign.get(OTHERS) or (0,) * len(there)
                 now = tuple(map(sum, zip(held, node.free, map(int.__neg__, there), strict=True)))
                 seen[name] = now if any(now) else None
@@ -166,9 +172,13 @@ class MultipleSchedulers(Control):
             self.schedulers[number].handle(OthersSeen(at, seen))
 
     def defer_ends(self, number: int) -> None:
-        """Begin an attempt: the scheduler hears of no end before `take_deferred`."""
+        """Begin an attempt: the scheduler hears of no end, and of no node, before `take_deferred`."""
         self._deferred[number] = []
 
     def take_deferred(self, number: int) -> list[Event]:
-        """End an attempt: the scheduler hears of ends again. Returns the missed ends, to be told now."""
+        """End an attempt: the scheduler hears of all facts again. Returns the missed facts, to be told now."""
         return self._deferred.pop(number, [])
+
+    def handle_one(self, number: int, event: Event) -> list[Decision]:
+        """Tell a fact to one scheduler alone."""
+        return self.schedulers[number].handle(event)

@@ -33,6 +33,7 @@ def lose(engine: Engine, container: Container, code: int) -> None:
     if engine.containers.pop(container.container, None) is None:
         return
     engine.tell_removal(container)
+    engine.profile.removed(container)
     # An idle executor, or one on its way, has no attempt to lose.
     if container.stage >= 0 and not container.has_ended:
         container.master.failed_attempts += 1
@@ -61,5 +62,6 @@ class Preemptions:
         engine.later(engine.calendar.now + 1, END, number, self._tell, container)
 
     def _tell(self, container: Container) -> None:
+        self._engine.profile.removed(container)
         self._engine.tell(ContainerEnded(self._engine.calendar.now, container.container, container.code))
         self._engine.profile.freed(container.index)

@@ -277,8 +277,14 @@ class Profile(ABC):
     def silenced(self, node: int) -> None:
         """Act on a node that is not heard from now on; what its tasks have reported so far counts."""
 
+    def removed(self, container: Container) -> None:
+        """Act on a container that was preempted or lost, when the scheduler hears."""
+
+    def closed(self, node: int) -> None:
+        """Act on a node that gets no further containers, or is lost; the scheduler has heard."""
+
     def heard_again(self, node: int) -> None:
-        """Act on a node that is heard again."""
+        """Act on a node that is heard again, or open again."""
 
     def freed(self, node: int | None) -> None:
         """Make sure of an offer for room given back on this node (None: on any node), unheard by the node."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -18,9 +19,19 @@ from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import SchedulingAttempt
 from rm_emulator.engine.simulation import Simulation
 from schedulers.core.decisions import Place
-from schedulers.core.events import ClaimRefused, JobCancelled, JobChanged, StageWithdrawn, Thought
+from schedulers.core.events import (
+    ClaimRefused,
+    JobCancelled,
+    JobChanged,
+    NodeLost,
+    NodeRemoved,
+    StageWithdrawn,
+    Thought,
+)
 from schedulers.core.resources import Vector
 
+#: In place of a scheduler's number: no scheduler has changed anything.
+NOBODY: Final = -1
 _ByNode = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
 
 
@@ -42,6 +53,8 @@ class ThinkingScheduler:
     """Number of commits at the scheduler's last look at the cluster."""
     stale_nodes: dict[int, None] = field(default_factory=dict)
     """Nodes with use by others that may differ from the scheduler's view."""
+    unheard_closed: Collection[str] = ()
+    """Nodes lost or drained during the attempt, of which the scheduler has not heard."""
 
     @property
     def can_begin(self) -> bool:
@@ -115,7 +128,7 @@ class ThinkingProfile(Profile):
 
     def refused_claims(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
         """The claims of an attempt that are refused; the rest is carried out."""
-        return []
+        return [claim for claim in claims if claim.node in scheduler.unheard_closed]
 
     def attempt_ended(self, scheduler: ThinkingScheduler) -> None:
         """An attempt has ended, with its claims carried out."""
@@ -158,6 +171,8 @@ class ThinkingProfile(Profile):
         engine, name, now = self.engine, scheduler.job, self.engine.calendar.now
         assert name is not None
         deferred = self.control.take_deferred(scheduler.number)
+        # Also where the node is back by now: the scheduler hears of the loss only after this claim.
+        scheduler.unheard_closed = {fact.node for fact in deferred if isinstance(fact, NodeLost | NodeRemoved)}
         decisions = engine.handle(Thought(now, name))
         chosen = [decision for decision in decisions if isinstance(decision, Place)]
         # Refused places must stay out of `carry_out`: a container for a refused claim would start.
@@ -174,7 +189,8 @@ class ThinkingProfile(Profile):
                 self._add_free(self.index[place.node], demand, -1, scheduler.number)
         # Deferred facts only now: heard before the claims, the claims would meet a view that the attempt never saw.
         for event in deferred:
-            engine.tell(msgspec.structs.replace(event, at=now))
+            engine.facts += 1
+            engine.carry_out(self.control.handle_one(scheduler.number, msgspec.structs.replace(event, at=now)))
         scheduler.job = None
         self.attempt_ended(scheduler)
         self._requeue(scheduler, name, len(claims) - len(refused), len(refused))
@@ -195,12 +211,13 @@ class ThinkingProfile(Profile):
             if given_up:
                 self._give_up(job.id, attempts)
             elif job.waiting:
-                stages = tuple(job.open)
+                stages, master = tuple(job.open), self.engine.jobs[name]
+                master.withdrawals.update(stages)
                 # The withdrawal keeps the policy from choosing the job again before the retry is due.
                 for stage in stages:
                     self.engine.tell(StageWithdrawn(now, name, stage))
                 self._entries += 1
-                self.engine.later(now + self.settings.retry_ms, ASK, self._entries, self._retry, (name, stages))
+                self.engine.later(now + self.settings.retry_ms, ASK, self._entries, self._retry, (master, stages))
         self.engine.record.scheduling_attempt(
             SchedulingAttempt(
                 scheduler=scheduler.thinker.name,
@@ -214,9 +231,11 @@ class ThinkingProfile(Profile):
             )
         )
 
-    def _retry(self, withdrawn: tuple[str, tuple[int, ...]]) -> None:
-        name, stages = withdrawn
-        self.engine.tell(JobChanged(self.engine.calendar.now, name, stages))
+    def _retry(self, withdrawn: tuple[Master, tuple[int, ...]]) -> None:
+        job, stages = withdrawn
+        job.withdrawals.subtract(stages)
+        if asked := tuple(stage for stage in stages if not job.withdrawals[stage]):
+            self.engine.tell(JobChanged(self.engine.calendar.now, job.name, asked))
 
     def _give_up(self, name: str, attempts: _JobAttempts) -> None:
         """Start no further task of the job; the job is over once its last container has ended."""
@@ -238,6 +257,18 @@ class ThinkingProfile(Profile):
         demand = container.master.source.job.stages[container.stage].demand
         self._add_free(container.index, demand, 1, self.control.scheduler_of[container.job])
 
+    def removed(self, container: Container) -> None:
+        """Free the container's amounts."""
+        self.release(container)
+
+    def freed(self, node: int | None) -> None:
+        """End jobs that were given up, and whose last container was preempted."""
+        self._finish_given_up()
+
+    def _finish_given_up(self) -> None:
+        for job in list(self._given_up.values()):
+            self.finish_if_over(job)
+
     def finish_if_over(self, job: Master) -> None:
         """Judge by the ends on the nodes, since the scheduler may not have heard of all of them."""
         if job.name in self._given_up:
@@ -255,6 +286,19 @@ class ThinkingProfile(Profile):
         for r, amount in enumerate(demand):
             free[r] += sign * amount
         self.node_changed(node, by)
+
+    # -- nodes come and go ----------------------------------------------------------------------
+
+    def closed(self, node: int) -> None:
+        """A node takes no further tasks; jobs that were given up may have lost their last container there."""
+        self.node_changed(node, NOBODY)
+        self._finish_given_up()
+
+    def heard_again(self, node: int) -> None:
+        """A node may take tasks again; who hears at once also hears what others still hold on a drained node."""
+        self.node_changed(node, NOBODY)
+        for scheduler in self.schedulers if self.hears_ends else ():
+            self.set_foreign_use(scheduler, [node], self.free)
 
     # -- what others hold -----------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from rm_emulator.engine.assemble import no_faults
-from rm_emulator.engine.config import kind
+from rm_emulator.engine.config import Decentralised
 from rm_emulator.issues import Issue, TraceError, did_you_mean
-from rm_emulator.scenario.cluster import engine_config, nodes, resources_of, who_decides
+from rm_emulator.scenario.cluster import engine_config, nodes, resources_of
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.faults import table_of_faults
 from rm_emulator.scenario.load import Loaded
@@ -27,9 +27,8 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
     cluster = loaded.scenario.spec.cluster
     if cluster.faults is None:
         return
-    if (who := who_decides(cluster.architecture)) is not None:
-        message = f"does not go with architecture '{kind(who)}' yet: one prompt scheduler hears of faults; take it out"
-        yield loaded.issue(_AT, message)
+    if isinstance(cluster.architecture, Decentralised):
+        yield loaded.issue(_AT, "does not go with architecture 'decentralised' yet; take it out")
     if cluster.disorder is not None:
         yield loaded.issue(_AT, "does not go with `disorder`: a late end would tell of a lost container; take one out")
     yield from _rate_issues(loaded, cluster.faults)

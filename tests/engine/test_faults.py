@@ -12,7 +12,7 @@ import pytest
 from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.branch import obstacle
 from rm_emulator.engine.config import (
-    Central,
+    Decentralised,
     Disorder,
     EngineConfig,
     FaultKind,
@@ -328,7 +328,7 @@ FORGETS = Faults(restarts=(Restart(at_ms=1, lasts_ms=1, recovery=False),))
         ({"disorder": Disorder()}, "disorder"),
         ({"nodes": (Node(id="other", capacity=(1000, 1024)),)}, "'n0', which is not there"),
         ({"faults": FORGETS, "profile": "kubernetes"}, "whose leaders know all objects"),
-        ({"architecture": Central(t_job_ms=100), "profile": "events"}, "architecture 'central'"),
+        ({"architecture": Decentralised(), "profile": "events"}, "architecture 'decentralised'"),
     ],
 )
 def test_faults_are_refused_where_they_have_no_meaning(more: dict[str, Any], words: str) -> None:

@@ -64,18 +64,20 @@ class SharedStateProfile(ThinkingProfile):
         return refused
 
     def _sequence_conflicts(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
-        """Claims on nodes with any placement after the copy."""
-        return [claim for claim in claims if self._last_commit[self.index[claim.node]] > scheduler.commits_seen]
+        """Claims on nodes with any placement after the copy, or closed since."""
+        closed, seen = scheduler.unheard_closed, scheduler.commits_seen
+        return [c for c in claims if c.node in closed or self._last_commit[self.index[c.node]] > seen]
 
     def _fit_conflicts(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
-        """Claims with too little room, after the earlier claims of this commit."""
+        """Claims with too little room, after the earlier claims of this commit, or on a closed node."""
         left: dict[int, list[int]] = {}
         found = []
         for claim in claims:
             index = self.index[claim.node]
             room = left.setdefault(index, list(self.free[index]))
             demand = self.engine.jobs[claim.job].source.job.stages[claim.stage].demand
-            if any(amount > there for amount, there in zip(demand, room, strict=True)):
+            fits = all(amount <= there for amount, there in zip(demand, room, strict=True))
+            if not fits or claim.node in scheduler.unheard_closed:
                 found.append(claim)
             else:
                 left[index] = [there - amount for amount, there in zip(demand, room, strict=True)]

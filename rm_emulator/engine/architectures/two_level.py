@@ -25,6 +25,7 @@ class TwoLevelProfile(ThinkingProfile):
     def __init__(self, engine: Simulation) -> None:
         super().__init__(engine)
         self._offers: dict[int, dict[int, list[int]]] = {}  # offers by framework, then by node
+        self._closed: set[int] = set()  # nodes that take no further tasks
         self._unoffered = [list(free) for free in self.free]  # by node the amounts neither held nor on offer
         self._available_nodes = {index: None for index in range(len(self.free)) if self._is_available(index)}
 
@@ -68,7 +69,21 @@ class TwoLevelProfile(ThinkingProfile):
         else:
             self._available_nodes.pop(node, None)
 
+    def closed(self, node: int) -> None:
+        """Offer the node no more, and take it out of open offers."""
+        self._closed.add(node)
+        for offer in self._offers.values():
+            offer.pop(node, None)
+        super().closed(node)
+
+    def heard_again(self, node: int) -> None:
+        """Offer the node again."""
+        self._closed.discard(node)
+        super().heard_again(node)
+
     def _is_available(self, node: int) -> bool:
-        """Whether some of each resource of the node is free, and on offer to nobody."""
+        """Whether the node takes tasks, and some of each of its resources is free, and on offer to nobody."""
+        if node in self._closed:
+            return False
         room = self.engine.config.nodes[node].room
         return all(there > 0 for there, most in zip(self._unoffered[node], room, strict=True) if most)

@@ -41,7 +41,6 @@ class FailingTasks(Feature):
         self._survived: dict[int, int] = {}  # by container: run time so far at the last `redraw`, ms
         self._failures: Counter[tuple[str, int, int]] = Counter()  # by job, stage and task
         self._failures_on: dict[str, Counter[str]] = {}  # by job and node
-        self._backing_off: Counter[tuple[str, int]] = Counter()  # by job and stage
         self.hung: dict[int, int] = {}
         """Attempts that stand still, by container, each with the time since, ms."""
         engine.enter_end = self._enter_end
@@ -150,8 +149,8 @@ class FailingTasks(Feature):
         job, rules, which = container.master, self._rules, (container.job, container.stage, container.task)
         job.failed_attempts += 1
         self._failures[which] += 1
-        # A job that has failed already may hear of further failures, of tasks beyond hearing until then.
-        if job.name not in self.engine.jobs:
+        # A job that has failed, or was given up, may hear of further failures.
+        if job.state.cancelled:
             return False
         if self._failures[which] >= rules.attempts:
             self._fail_job(job, container)
@@ -176,7 +175,6 @@ class FailingTasks(Feature):
         """Count the failures of the job's tasks anew."""
         self._failures_on.pop(job.name, None)
         for stage, spec in enumerate(job.source.job.stages):
-            self._backing_off.pop((job.name, stage), None)
             for task in range(spec.tasks):
                 self._failures.pop((job.name, stage, task), None)
 
@@ -199,11 +197,11 @@ class FailingTasks(Feature):
         """Let the stage ask for nothing for a while; the end of the longest wait counts."""
         engine, now = self.engine, self.engine.calendar.now
         engine.tell(StageWithdrawn(now, job.name, stage))
-        self._backing_off[job.name, stage] += 1
+        job.withdrawals[stage] += 1
         engine.later(now + wait_ms, ASK, job.number, self._ask_again, (job, stage))
 
     def _ask_again(self, which: tuple[Master, int]) -> None:
         job, stage = which
-        self._backing_off[job.name, stage] -= 1
-        if not self._backing_off[job.name, stage] and job.name in self.engine.jobs:
+        job.withdrawals[stage] -= 1
+        if not job.withdrawals[stage] and job.name in self.engine.jobs:
             self.engine.tell(JobChanged(self.engine.calendar.now, job.name, (stage,)))

@@ -195,6 +195,7 @@ class NodeFaults(Feature):
     def _notice(self, out: _Out) -> None:
         out.told = True
         self.engine.tell(NodeRemoved(self.engine.calendar.now, out.fault.node))
+        self.engine.profile.closed(self._place[out.fault.node])
 
     def _lose(self, out: _Out) -> None:
         """Lose the node with its containers, unless a drained node is empty and gone."""
@@ -206,6 +207,7 @@ class NodeFaults(Feature):
             lose(engine, container, ABORTED)
         if engine.control.has_node(name):
             engine.tell(NodeLost(engine.calendar.now, name))
+        engine.profile.closed(node)
 
     def _is_back(self, out: _Out) -> None:
         """Let the node take part again: empty, or with its containers where nothing was lost."""
