@@ -81,8 +81,6 @@ def no_faults(config: EngineConfig, workload: Workload) -> str:
     assert faults is not None
     if isinstance(config.architecture, Decentralised):
         return "faults do not go with architecture 'decentralised'"
-    if config.disorder is not None:
-        return "faults do not go with disorder: a late or repeated end would tell of a container that was lost"
     if (faults.nodes or faults.outages) and any(job.am for job in workload.jobs):
         return "faults of nodes do not go with application masters in containers of their own: no master starts again"
     if profiles.entry(config.profile).cls.has_leaders and not all(each.recovery for each in faults.restarts):

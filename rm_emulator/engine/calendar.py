@@ -84,7 +84,7 @@ class Calendar:
     def at(self, when: int, rank: int, key: int, callback: Callable[[Any], object], value: Any = None) -> None:
         """Call `callback(value)` at `when`; among the same instant by rank, then key."""
         priority = rank << _SHIFT | key
-        if self._shuffle is not None and rank <= END:
+        if self._shuffle is not None and FIRST < rank <= END:
             # All facts of an instant share a rank under disorder, so that any order among the facts is possible.
             priority = _FACTS | int(self._shuffle.integers(1 << 40))
         # Environment.schedule without an event, its call and its sum of now and delay: the engine's hottest line.

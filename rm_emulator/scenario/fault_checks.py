@@ -29,8 +29,6 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
         return
     if isinstance(cluster.architecture, Decentralised):
         yield loaded.issue(_AT, "does not go with architecture 'decentralised' yet; take it out")
-    if cluster.disorder is not None:
-        yield loaded.issue(_AT, "does not go with `disorder`: a late end would tell of a lost container; take one out")
     yield from _rate_issues(loaded, cluster.faults)
     yield from _schedule_issues(loaded, cluster.faults)
     yield from _restart_issues(loaded, cluster.faults)

@@ -22,9 +22,9 @@ KINDS = ("death", "silent", "unhealthy", "drain", "slow")
 replace = msgspec.structs.replace
 
 
-def faulty_case(subject: Subject, seed: int) -> Case:
+def faulty_case(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
     """A scenario of `case_for` with faults drawn from the number; every lost node comes back."""
-    made = case_for(subject, seed)
+    made = case_for(subject, seed, disorder=disorder)
     rng = keyed.generator(seed, "contract faults")
     span = 3_000 if made.config.heartbeat_ms < 500 else 60_000
     faults = Faults(
@@ -43,7 +43,7 @@ def faulty_case(subject: Subject, seed: int) -> Case:
         faults = replace(faults, tasks=replace(faults.tasks, blacklist=1 + seed % 2))
     return replace(
         made,
-        name=f"faulty_case({subject}, {seed})",
+        name=f"faulty_case({subject}, {seed}, disorder={disorder})",
         config=replace(made.config, faults=faults),
         workload=replace(made.workload, jobs=jobs),
     )

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.testing import replay, run_case
+from rm_emulator.testing import replay, run_case, scheduler_config
+from schedulers.core.events import ContainerEnded, ContainerStarted, TaskEnded
 from schedulers.core.policy import policies
+from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import ContainerState
 from tests.contract.faulty import Ran, check_faulty, check_restored, faulty_case, replace
 from tests.contract.test_contracts import SUBJECTS
 from tests.examples import examples
@@ -35,6 +39,38 @@ def _holds(subject: int, seed: int) -> Ran:
 @settings(max_examples=examples(200), deadline=None)
 def test_with_faults_every_task_ends_once_or_its_job_failed_and_the_log_replays(subject: int, seed: int) -> None:
     _holds(subject, seed)
+
+
+@pytest.mark.slow
+@given(st.integers(0, len(SUBJECTS) - 1), st.integers(0, 10**6))
+@settings(max_examples=examples(100), deadline=None)
+def test_with_faults_and_disorder_every_task_ends_once_or_its_job_failed(subject: int, seed: int) -> None:
+    one = SUBJECTS[subject]
+    made = faulty_case(one, seed, disorder=True)
+    ran = check_faulty(one, made)
+    assert replay(ran.lines) == ran.lines, f"{made.name}: the replayed log differs"
+    check_restored(one, made, ran)
+
+
+@given(st.integers(0, 10**6), st.randoms(use_true_random=False))
+@settings(max_examples=examples(40), deadline=None)
+def test_facts_about_containers_that_are_gone_change_nothing(seed: int, random: Random) -> None:
+    one = SUBJECTS[seed % len(SUBJECTS)]
+    made = faulty_case(one, seed)
+    config = scheduler_config(one, made.config, made.seed)
+    plain, disturbed, gone = Scheduler(config), Scheduler(config), list[ContainerState]()
+    for event, _ in run_case(one, made).audit.history:
+        for lost in random.sample(gone, min(2, len(gone))):
+            task = lost.job, lost.stage, lost.task, lost.attempt
+            for late in (
+                ContainerStarted(event.at, lost.id),
+                ContainerEnded(event.at, lost.id, random.choice([0, 1]), 1000),
+                TaskEnded(event.at, lost.id, *task, 1000),
+            ):
+                assert disturbed.handle(late) == []
+        before = dict(disturbed.state.containers)
+        assert plain.handle(event) == disturbed.handle(event)
+        gone += [there for number, there in before.items() if number not in disturbed.state.containers]
 
 
 @pytest.mark.slow

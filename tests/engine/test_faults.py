@@ -47,10 +47,10 @@ def fault(at: int, kind: FaultKind = "death", until: int | None = None, node: st
     return NodeFault(at_ms=at, node=node, kind=kind, lasts_ms=lasts, **fields)
 
 
-def faulty(nodes: int, profile: str, faults: Faults, startup_ms: int = 0) -> EngineConfig:
+def faulty(nodes: int, profile: str, faults: Faults, **more: Any) -> EngineConfig:
     """Nodes of one slot."""
     machines = tuple(Node(id=f"n{index}", capacity=(1000, 1024)) for index in range(nodes))
-    return EngineConfig(nodes=machines, profile=profile, startup=Fixed(startup_ms), faults=faults)
+    return EngineConfig(nodes=machines, profile=profile, faults=faults, **more)
 
 
 def fifo(config: EngineConfig) -> Scheduler:
@@ -72,9 +72,10 @@ class Ran:
         profile: str = "yarn",
         rates: NodeFaultRates | None = None,
         startup_ms: int = 0,
+        disorder: Disorder | None = None,
         **faults: Any,
     ) -> None:
-        config = faulty(nodes, profile, Faults(nodes=rates, **faults), startup_ms)
+        config = faulty(nodes, profile, Faults(nodes=rates, **faults), startup=Fixed(startup_ms), disorder=disorder)
         self.audit, self.kept = Audit(fifo(config)), MemoryRecording()
         self.simulation = Simulation(config, workload_of(config, jobs), self.audit, self.kept)
         self.simulation.run()
@@ -175,6 +176,16 @@ def test_a_slow_node_stretches_the_tasks_that_start_there_and_nobody_is_told() -
 def test_a_fault_during_another_fault_of_its_node_is_left_out() -> None:
     both = [fault(50_000, "unhealthy", 300_000), fault(100_000, "unhealthy", HOUR)]
     assert Ran(batch("a"), outages=both).of_nodes == [("NodeLost", 50_000), ("NodeAdded", 300_000)]
+
+
+def test_ends_that_are_late_are_heard_with_the_loss_of_their_node_and_repeated_in_vain() -> None:
+    late = Disorder(permute=False, delay=1.0, delay_ms=5000)
+    ran = Ran(batch("a", 2, ms=1000), profile="events", outages=[fault(1001)], disorder=late)
+    told = [(type(fact).__name__, fact.at) for fact, _ in ran.audit.history]
+    # The end at 1 s, and at its own late time again; the end on the other node once.
+    assert told.index(("ContainerEnded", 1001)) < told.index(("NodeLost", 1001))
+    assert sum(kind == "ContainerEnded" for kind, _ in told) == 3
+    assert [task.code for task in ran.kept.tasks] == [0, 0]
 
 
 def test_nothing_is_told_after_the_last_job() -> None:
@@ -325,7 +336,6 @@ FORGETS = Faults(restarts=(Restart(at_ms=1, lasts_ms=1, recovery=False),))
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"disorder": Disorder()}, "disorder"),
         ({"nodes": (Node(id="other", capacity=(1000, 1024)),)}, "'n0', which is not there"),
         ({"faults": FORGETS, "profile": "kubernetes"}, "whose leaders know all objects"),
         ({"architecture": Decentralised(), "profile": "events"}, "architecture 'decentralised'"),

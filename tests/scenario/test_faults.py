@@ -142,7 +142,6 @@ def test_a_mistake_is_named_with_its_place(faults: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"disorder": {}}, "does not go with `disorder`"),
         ({"architecture": {"kind": "decentralised"}}, "does not go with architecture 'decentralised'"),
         ({"application_master": {"container": {"cpu": 1}}}, "application masters in containers of their own"),
         ({"until": "30s"}, "1m is after the end of the run (`until: 30s`)"),

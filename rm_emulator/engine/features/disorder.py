@@ -13,7 +13,7 @@ from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.profile import Engine
 from schedulers.core import keyed
 from schedulers.core.decisions import Decision
-from schedulers.core.events import Event
+from schedulers.core.events import ContainerEnded, Event, TaskEnded
 
 
 class DisorderFeature(Feature):
@@ -25,6 +25,7 @@ class DisorderFeature(Feature):
         assert settings is not None
         self._settings = settings
         self._draw = keyed.generator(engine.seed, "disorder", "delays")
+        self._unheard: dict[int, TaskEnded | ContainerEnded] = {}  # by container, before the first hearing
 
     @classmethod
     def is_in(cls, engine: Engine) -> bool:
@@ -50,8 +51,11 @@ class DisorderFeature(Feature):
 
     def completed(self, event: Event) -> list[Decision]:
         """Tell a completion late, or twice."""
-        engine = self.engine
-        for delay in self.deliveries():
+        assert isinstance(event, TaskEnded | ContainerEnded)
+        engine, delays = self.engine, self.deliveries()
+        if delays[0]:
+            self._unheard[event.container] = event
+        for delay in delays:
             # Told now instead of entered without delay: undisturbed facts keep their order.
             if delay == 0:
                 engine.tell(event)
@@ -59,8 +63,18 @@ class DisorderFeature(Feature):
                 engine.later(engine.calendar.now + delay, END, 0, self._tell_late, event)
         return []
 
-    def _tell_late(self, event: Event) -> None:
+    def hear_all(self, node: str) -> None:
+        """Tell all completions that the node has reported; what comes later repeats them."""
+        # The application counted these tasks: a loss heard before would make the scheduler run the tasks again.
+        held = self.engine.control.containers
+        for number, event in list(self._unheard.items()):
+            if number in held and held[number].node == node:
+                self._tell_late(event)
+
+    def _tell_late(self, event: TaskEnded | ContainerEnded) -> None:
         engine = self.engine
+        if self._unheard.get(event.container) is event:
+            del self._unheard[event.container]
         engine.tell(msgspec.structs.replace(event, at=engine.calendar.now))
         early = engine.feature(EarlyContainers)
         # The late fact may be the last of any job: which job is not told with the fact.

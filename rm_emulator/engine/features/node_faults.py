@@ -17,6 +17,7 @@ from rm_emulator.engine.containers import Container
 from rm_emulator.engine.control import PATIENCE
 from rm_emulator.engine.faults import later_end, later_faults, node_faults
 from rm_emulator.engine.features.checkpoints import Checkpoints
+from rm_emulator.engine.features.disorder import DisorderFeature
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.preemptions import lose
 from rm_emulator.engine.profile import Engine
@@ -203,6 +204,8 @@ class NodeFaults(Feature):
         node, out.lost, out.told = self._place[name], True, True
         # A node within hearing reports its ends first, and beats no more.
         engine.profile.silenced(node)
+        if (disorder := engine.feature(DisorderFeature)) is not None:
+            disorder.hear_all(name)
         for container in [each for each in engine.containers.values() if each.index == node]:
             lose(engine, container, ABORTED)
         if engine.control.has_node(name):
