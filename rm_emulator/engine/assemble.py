@@ -81,8 +81,15 @@ def no_faults(config: EngineConfig, workload: Workload) -> str:
     assert faults is not None
     if isinstance(config.architecture, Decentralised):
         return "faults do not go with architecture 'decentralised'"
-    if (faults.nodes or faults.outages) and any(job.am for job in workload.jobs):
-        return "faults of nodes do not go with application masters in containers of their own: no master starts again"
+    masters = any(job.am for job in workload.jobs)
+    if faults.masters is not None and not masters:
+        return "faults of `masters` need application masters in containers of their own"
+    alone = {"masters in containers": masters, "restarts": faults.restarts, "speculation": faults.speculation}
+    if what := next((name for name, there in alone.items() if there), ""):
+        if config.architecture is not None:
+            return f"faults with {what} do not go with architecture '{kind(config.architecture)}'"
+        if config.disorder is not None:
+            return f"faults with {what} do not go with disorder"
     if profiles.entry(config.profile).cls.has_leaders and not all(each.recovery for each in faults.restarts):
         return f"restarts without recovery do not go with profile '{config.profile}', whose leaders know all objects"
     known = {node.id for node in config.nodes}

@@ -111,6 +111,19 @@ class TaskFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Attempts that take longer than others, e.g. `{share: 0.05, times: 3}`."""
 
 
+class MasterFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Faults of application masters in containers of their own at random, drawn by job and attempt."""
+
+    per_hour: Annotated[float, written(ge=0, le=1e8)] = 0.0
+    """Failures per hour of running, e.g. `0.01`."""
+    hangs: Probability = 0.0
+    """Part of the failures in which the master falls silent, noticed as a dead node is, e.g. `0.1`."""
+    attempts: Count = 2
+    """Failures of a job's masters with which the job fails; lost nodes do not count, e.g. `4`."""
+    keep_containers: bool = False
+    """Let running tasks outlive their master, e.g. `true`."""
+
+
 class CheckpointRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Tasks of batch jobs save their work, those of a gang together; only what came after the last time is lost."""
 
@@ -140,6 +153,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     nodes: NodeFaultRates | None = None
     tasks: TaskFaults | None = None
     """Attempts that fail or are slow, e.g. `{per_hour: 0.01}`."""
+    masters: MasterFaults | None = None
+    """Application masters that fail, e.g. `{per_hour: 0.01}`."""
     checkpoints: CheckpointRules | None = None
     """What attempts save of their work, e.g. `{every: 1h, cost: 20s, restart: 5m}`."""
     restarts: tuple[Restart, ...] = ()

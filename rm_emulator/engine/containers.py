@@ -81,6 +81,10 @@ class Master:
     """The master's own container, once it runs."""
     is_unregistering: bool = False
     """Whether the master has counted its last task, and ends in its next call."""
+    silent_since_ms: int | None = None
+    """Since when there is no master that anybody hears, ms; None: the master is heard."""
+    silences: int = 0
+    """Times at which the master has fallen silent."""
 
     def __post_init__(self) -> None:
         stages = self.source.job.stages
@@ -93,6 +97,18 @@ class Master:
     def is_service(self) -> bool:
         """Whether the job is a service, without an end of its own."""
         return self.source.job.kind == "service"
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody hears the master."""
+        return self.silent_since_ms is not None
+
+    def fall_silent(self, now: int) -> None:
+        """Let nobody hear the master from now (ms) on: its calls on their way are void."""
+        if self.silent_since_ms is None:
+            self.silent_since_ms = now
+            self.silences += 1
+            self.stages_to_ask, self.is_unregistering = [], False
 
     def note_start(self, container: Container, now: int) -> None:
         """Note the start of a task of a service at time `now`, ms."""

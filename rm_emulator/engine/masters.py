@@ -32,10 +32,22 @@ class Masters:
 
     def ask(self, job: Master, stages: list[int], at: int) -> None:
         """Ask for the tasks of these stages at time `at`, together with all asks up to then."""
+        # A master that nobody hears asks for everything unasked when it registers again.
+        if job.is_silent:
+            return
         # One call carries all asks: stages that end before the call join the entry on the calendar.
         if stages and not job.stages_to_ask:
-            self._engine.later(at, ASK, job.number, self._ask, job)
+            self._enter(job, at, self._ask)
         job.stages_to_ask += stages
+
+    def _enter(self, job: Master, at: int, act: Callable[[Master], None]) -> None:
+        self._engine.later(at, ASK, job.number, self._make, (act, job, job.silences))
+
+    def _make(self, call: tuple[Callable[[Master], None], Master, int]) -> None:
+        act, job, silences = call
+        # A call of a master that has fallen silent since is void: the calendar has no removal.
+        if silences == job.silences:
+            act(job)
 
     def _ask(self, job: Master) -> None:
         asked, job.stages_to_ask = tuple(sorted(job.stages_to_ask)), []
@@ -53,16 +65,22 @@ class Masters:
             self.unregister(job)
 
     def register(self, container: Container) -> None:
-        """Note the start of the master's own container."""
+        """Note the start of the master's own container, or that the master is heard again."""
         job = container.master
         job.container = container
-        self.ask(job, job.root_stages, self.call(job))
+        if not job.is_silent:
+            self.ask(job, job.root_stages, self.call(job))
+            return
+        # A further attempt, or a master heard again: its job may have gone on, to the last task even.
+        job.silent_since_ms = None
+        self.ask(job, job.unasked_stages, self.call(job))
+        self.unregister(job)
 
     def unregister(self, job: Master) -> None:
         """After the last counted task, end the job and the master's container."""
-        if not any(job.tasks_left) and not job.is_unregistering:
+        if not any(job.tasks_left) and not job.is_unregistering and not job.is_silent:
             job.is_unregistering = True
-            self._engine.later(self.answer(job), ASK, job.number, self._unregister, job)
+            self._enter(job, self.answer(job), self._unregister)
 
     def _unregister(self, job: Master) -> None:
         container = job.container

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from rm_emulator.engine.calendar import END
-from rm_emulator.engine.containers import Container
+from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.profile import Engine
 from schedulers.core.copies import COPY
 from schedulers.core.decisions import Preempt
-from schedulers.core.events import ContainerEnded
+from schedulers.core.events import ContainerEnded, JobCancelled
 
 #: Exit code of a preempted container (YARN).
 PREEMPTED: Final = -102
@@ -19,12 +19,17 @@ KILLED_BY_MASTER: Final = -105
 KILLED_BY_MANAGER: Final = -106
 #: Exit code of a container that ended with its job (YARN: KILLED_AFTER_APP_COMPLETION).
 KILLED: Final = -107
+#: Exit code of a container that the resource manager ends, such as those of a lost master (YARN:
+#: KILLED_BY_RESOURCEMANAGER, ContainerManagerImpl; the resource manager's own books say ABORTED).
+KILLED_BY_MANAGER: Final = -106
 #: Exit code of a process that was told to end (128 + SIGTERM).
 TERMINATED: Final = 143
-#: Rules of the end of a container whose job has failed, or whose gang has lost a member; no scheduler decides by them.
+#: Rules of the end of a container whose job has failed, whose gang has lost a member, or whose master is lost; no
+#: scheduler decides by them.
 JOB_FAILED: Final = "job failed"
 GANG_PARTED: Final = "gang parted"
-_CODES: Final = {JOB_FAILED: KILLED, GANG_PARTED: TERMINATED}
+MASTER_LOST: Final = "master lost"
+_CODES: Final = {JOB_FAILED: KILLED, GANG_PARTED: TERMINATED, MASTER_LOST: KILLED_BY_MANAGER}
 
 
 def lose(engine: Engine, container: Container, code: int) -> None:
@@ -65,3 +70,12 @@ class Preemptions:
         self._engine.profile.removed(container)
         self._engine.tell(ContainerEnded(self._engine.calendar.now, container.container, container.code))
         self._engine.profile.freed(container.index)
+
+
+def fail_job(engine: Engine, job: Master, why: str, last: Container | None = None) -> None:
+    """Fail a job now, with the end of all its containers but `last`, whose end is being heard."""
+    engine.tell(JobCancelled(engine.calendar.now, job.name, why))
+    for container in [each for each in engine.containers.values() if each.master is job and each is not last]:
+        engine.actions[Preempt](Preempt(container.container, JOB_FAILED, job.name))
+    job.failed_ms = engine.calendar.now
+    engine.finish(job)

@@ -198,6 +198,8 @@ class Simulation:
         # The master's own container is no task: nothing is counted or finished by its end.
         if container is job.container:
             self.tell(ended)
+            for master_ended in self._hooks.master_ended:
+                master_ended(container)
             return
         self.tell_completion(ended)
         for end_heard in self._hooks.end_heard:

@@ -89,7 +89,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     config, entry = cluster_of(scenario, built), cell.scenario["spec"]["policies"][0]
     with ExitStack() as stack:
         more = [*columns(scenario), *(SERVICE_COLUMNS if has_services(built.workload) else ())]
-        if config.faults is not None and config.faults.tasks is not None:
+        if config.faults is not None and (config.faults.tasks or config.faults.masters):
             more += FAULT_COLUMNS
         if config.faults is not None and not all(each.recovery for each in config.faults.restarts):
             more += RESTART_COLUMNS

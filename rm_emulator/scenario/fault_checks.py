@@ -8,6 +8,7 @@ from typing import Final
 
 from rm_emulator.engine.assemble import no_faults
 from rm_emulator.engine.config import Decentralised
+from rm_emulator.engine.profile import profiles
 from rm_emulator.issues import Issue, TraceError, did_you_mean
 from rm_emulator.scenario.cluster import engine_config, nodes, resources_of
 from rm_emulator.scenario.durations import show_duration
@@ -29,6 +30,10 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
         return
     if isinstance(cluster.architecture, Decentralised):
         yield loaded.issue(_AT, "does not go with architecture 'decentralised' yet; take it out")
+    if cluster.faults.masters is not None and not profiles.entry(cluster.profile_name).cls.has_masters:
+        known = " or ".join(entry.name for entry in profiles if entry.cls.has_masters)
+        message = f"no master fails under profile '{cluster.profile_name}' (expected {known}); take it out"
+        yield loaded.issue((*_AT, "masters"), message)
     yield from _rate_issues(loaded, cluster.faults)
     yield from _schedule_issues(loaded, cluster.faults)
     yield from _restart_issues(loaded, cluster.faults)
@@ -43,10 +48,13 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
 def _rate_issues(loaded: Loaded, faults: FaultsBlock) -> Iterator[Issue]:
     """Rates that contradict each other, or break nothing."""
     tasks = faults.tasks
-    broken = faults.preset or faults.schedule or faults.trace or faults.nodes or tasks or faults.restarts
-    if not (broken or faults.speculation):
-        known = "preset, schedule, trace, nodes, tasks, restarts, speculation"
-        yield loaded.issue(_AT, f"nothing breaks (expected one of {known})")
+    masters = faults.masters
+    of_nodes = faults.preset or faults.schedule or faults.trace or faults.nodes
+    if not (of_nodes or tasks or masters or faults.restarts or faults.speculation):
+        kinds = "preset, schedule, trace, nodes, tasks, masters, restarts, speculation"
+        yield loaded.issue(_AT, f"nothing breaks (expected one of {kinds})")
+    if masters is not None and not (of_nodes or masters.per_hour):
+        yield loaded.issue((*_AT, "masters"), "no master fails (expected per_hour above 0, or faults of nodes)")
     if faults.preset is not None and faults.nodes is not None:
         yield loaded.issue((*_AT, "nodes"), "a second set of rates beside `preset`; take one of the two out")
     if tasks is not None and tasks.per_hour and tasks.probability:

@@ -343,7 +343,8 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
             job = view.jobs[entry.job]
             stage = job.stages[entry.stage]
             kept: Sequence[int] = stage.demand
-            if stage.parents_left:
+            # Its master may stand behind the tasks of the job: their room would be kept for ever.
+            if stage.parents_left and not _waits_for_master(job):
                 ends = _ends(node, view) if ends is None else ends
                 while ends and ends[-1][0] <= entry.start and any(kept):
                     _, freed = ends.pop()
@@ -544,6 +545,11 @@ def _changed(view: ClusterView) -> list[str]:
     """Jobs that have changed, in order of submission: which changes are new depends on ticks that stand in no log."""
     jobs = view.jobs
     return sorted(view.changed(), key=lambda name: jobs[name].seq if name in jobs else -1)
+
+
+def _waits_for_master(job: JobState) -> bool:
+    """Whether the job's application master, its last stage, has yet to start."""
+    return job.spec.stages[-1].master and job.stages[-1].waiting > 0
 
 
 def _copy_runs(entry: QueuedTask, node: NodeState, view: ClusterView) -> bool:

@@ -198,6 +198,9 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
                 return
         elif isinstance(event, _ENDS):
             name = self._ended(yarn, event.container)
+            if name is not None and name in view.jobs and yarn.apps[name].has_lost_am:
+                self._yarn = None  # a new attempt in place of the former, with the containers that are kept
+                return
         elif isinstance(event, ContainerAdopted):
             self._let_in(yarn, view.jobs[event.job], view)
             self._adopt(yarn, event.container, event.node, view.jobs[event.job], event.stage)
@@ -233,7 +236,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
             path_of(job.spec.queue, view.queues),
             job.spec.user or "default",
             now=job.submitted,
-            am=None if master is None else self._units.demand(master.demand),
+            am=None if master is None or job.cancelled else self._units.demand(master.demand),
         )
         if job.spec.service is not None:
             yarn.apps[job.id].preemptible = job.spec.service.preemptible

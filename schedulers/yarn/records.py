@@ -229,6 +229,11 @@ class App(msgspec.Struct, eq=False, kw_only=True):
         """SchedulerApplicationAttempt.isWaitingForAMContainer."""
         return self.am_demand is not None and self.am is None
 
+    @property
+    def has_lost_am(self) -> bool:
+        """Whether the container of the application master is gone."""
+        return self.am is not None and self.am not in self.containers
+
     def held_back(self, priority: int) -> int:
         """SchedulerApplicationAttempt.getNumReservedContainers."""
         return len(self.reservations.get(priority, ()))

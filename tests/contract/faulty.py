@@ -8,7 +8,16 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from rm_emulator.engine.config import CheckpointRules, Faults, NodeFault, NodeFaultRates, Restart, TaskFaults, Worse
+from rm_emulator.engine.config import (
+    CheckpointRules,
+    Faults,
+    MasterFaults,
+    NodeFault,
+    NodeFaultRates,
+    Restart,
+    TaskFaults,
+    Worse,
+)
 from rm_emulator.testing import Case, Ran, Subject, case_for, run_case, scheduler_config
 from rm_emulator.workload.model import Drawn, Fixed, WorkloadJob
 from schedulers.core import keyed
@@ -35,18 +44,44 @@ def faulty_case(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
         evicted_after_ms=int(rng.choice([0, span // 20])),
         drain_limit_ms=int(rng.choice([0, span // 10, 10 * span])),
         checkpoints=_saved(seed, span) if made.config.executors is None else None,
-        restarts=_restarts(seed, span, forgets=made.config.profile != "kubernetes"),
+        restarts=() if disorder else _restarts(seed, span, forgets=made.config.profile != "kubernetes"),
     )
-    faults = replace(faults, speculation=_speculates(seed, made, faults))
+    faults = replace(faults, speculation=None if disorder else _speculates(seed, made, faults))
     jobs = tuple(_with_gangs(rng, entry, made) for entry in made.workload.jobs)
     if faults.tasks is not None and _may_list(seed, made, [entry.job for entry in jobs]):
         faults = replace(faults, tasks=replace(faults.tasks, blacklist=1 + seed % 2))
-    return replace(
+    drawn = replace(
         made,
         name=f"faulty_case({subject}, {seed}, disorder={disorder})",
         config=replace(made.config, faults=faults),
         workload=replace(made.workload, jobs=jobs),
     )
+    # A job that is held back for its pilots holds its master back, too.
+    holds_back = not subject.policy.get("work_conserving", True)
+    no_masters = disorder or holds_back or made.config.profile not in ("yarn", "sls")
+    return drawn if no_masters else _with_masters(drawn, seed, span)
+
+
+def _with_masters(made: Case, seed: int, span: int) -> Case:
+    """Half of the scenarios have masters of a smallest task's size in containers, and half of those failing masters."""
+    rng = keyed.generator(seed, "contract masters")
+    if rng.random() < 0.5:
+        return made
+    size = min(stage.demand for entry in made.workload.jobs for stage in entry.job.stages)
+    rules = MasterFaults(
+        per_hour=float(rng.uniform(0.5, 5)) * 3_600_000 / span,
+        hangs=float(rng.choice([0.0, 0.5])),
+        attempts=int(rng.integers(1, 6)),
+        keep_containers=rng.random() < 0.5,
+    )
+    faults = replace(made.config.faults, masters=rules if rng.random() < 0.5 else None)
+    jobs = tuple(replace(entry, am=size) for entry in made.workload.jobs)
+    # Room for all masters and a task at once, and no limits of queues, lest the masters wait for each other.
+    extra = tuple(have + len(jobs) * amount for have, amount in zip(made.config.nodes[0].capacity, size, strict=True))
+    nodes = (replace(made.config.nodes[0], capacity=extra), *made.config.nodes[1:])
+    queues = tuple(replace(queue, max=None, per_user=None) for queue in made.config.queues)
+    config = replace(made.config, nodes=nodes, queues=queues, faults=faults)
+    return replace(made, config=config, workload=replace(made.workload, jobs=jobs))
 
 
 def _with_gangs(rng: np.random.Generator, entry: WorkloadJob, made: Case) -> WorkloadJob:
@@ -181,6 +216,8 @@ def _ends_once(ran: Ran, made: Case, most: int) -> None:
     assert max(succeeded.values(), default=1) <= most, f"a task succeeded more than {most} times"
     assert len(rows) == len(ran.kept.jobs) == len(made.workload.jobs), "a job was not reported, or twice"
     for entry in made.workload.jobs:
-        row, done = rows[entry.job.id], sum(which[0] == entry.job.id for which in succeeded)
+        # The stage behind the job's own is its master.
+        row, own = rows[entry.job.id], len(entry.job.stages)
+        done = sum(job == entry.job.id and stage < own for job, stage, _ in succeeded)
         assert (row.finish_ms is None) == (row.failed_ms is not None), f"job {row.id} neither finished nor failed"
         assert row.failed_ms is not None or done == entry.job.tasks, f"{done} of {entry.job.tasks} tasks of {row.id}"

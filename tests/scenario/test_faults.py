@@ -132,6 +132,9 @@ def test_a_resolved_scenario_has_the_lines_of_its_table_of_faults(tmp_path: Path
         ({"restarts": [{"at": "1m"}]}, "restarts[0].for: 'for' is missing"),
         ({"restarts": [{"at": "1m", "for": 0}]}, "expected a duration above zero"),
         ({"restarts": [{"at": "5m", "for": "1m"}, {"at": "1m", "for": "5m"}]}, "during a restart that lasts until 6m"),
+        ({"masters": {"keep_containers": True}}, "masters: no master fails (expected per_hour above 0"),
+        ({"masters": {"per_hour": 1, "attempts": 0}}, "attempts: 0 is not accepted"),
+        ({"masters": {"per_hour": 1, "hangs": 2}}, "hangs: 2 is not accepted"),
         ({"trace": "none.csv"}, "cannot be read as a table of faults"),
     ],
 )
@@ -143,7 +146,6 @@ def test_a_mistake_is_named_with_its_place(faults: Any, words: str) -> None:
     ("more", "words"),
     [
         ({"architecture": {"kind": "decentralised"}}, "does not go with architecture 'decentralised'"),
-        ({"application_master": {"container": {"cpu": 1}}}, "application masters in containers of their own"),
         ({"until": "30s"}, "1m is after the end of the run (`until: 30s`)"),
     ],
 )
@@ -173,6 +175,16 @@ def test_a_table_of_faults_names_the_line_of_a_mistake(tmp_path: Path, text: str
 def notes(faults: Any, **more: Any) -> list[str]:
     read = load(scenario(faults, workload=INLINE, **more))
     return list(without_effect.notes(read, check(read).workload))
+
+
+def test_masters_fail_where_they_have_containers() -> None:
+    at_yarn = {"profile": "yarn", "workload": INLINE}
+    assert "need application masters in containers of their own" in mistakes({"masters": {"per_hour": 1}}, **at_yarn)
+    elsewhere = mistakes({"masters": {"per_hour": 1}}, profile="events")
+    assert "masters: no master fails under profile 'events' (expected sls or yarn)" in elsewhere
+    made = faults_of({"masters": {"per_hour": 1}}, application_master={"container": {"cpu": 1}}, **at_yarn)
+    assert made.masters is not None
+    assert made.masters.attempts == 2
 
 
 def test_rates_without_any_fault_in_a_run_are_noted() -> None:

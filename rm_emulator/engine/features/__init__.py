@@ -10,6 +10,7 @@ from rm_emulator.engine.features.data import DataFeature, DataOfCopies
 from rm_emulator.engine.features.disorder import DisorderFeature
 from rm_emulator.engine.features.early import EarlyContainers
 from rm_emulator.engine.features.executors import KeptExecutors
+from rm_emulator.engine.features.failing_masters import FailingMasters
 from rm_emulator.engine.features.failing_tasks import FailingTasks
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.features.node_faults import NodeFaults
@@ -32,6 +33,7 @@ _ALL: Final[tuple[type[Feature], ...]] = (
     EarlyContainers,
     UnlikeNodes,
     Restarts,
+    FailingMasters,
     NodeFaults,
     FailingTasks,
     Checkpoints,

@@ -11,11 +11,10 @@ from rm_emulator.engine.calendar import ASK, END
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.feature import Feature
-from rm_emulator.engine.preemptions import JOB_FAILED, KILLED_BY_MASTER
+from rm_emulator.engine.preemptions import KILLED_BY_MASTER, fail_job
 from rm_emulator.engine.profile import Engine
 from schedulers.core import keyed
-from schedulers.core.decisions import Preempt
-from schedulers.core.events import JobCancelled, JobChanged, NodesRefused, StageWithdrawn
+from schedulers.core.events import JobChanged, NodesRefused, StageWithdrawn
 
 #: Exit code of an attempt that failed by itself.
 FAILED: Final = 1
@@ -153,7 +152,8 @@ class FailingTasks(Feature):
         if job.state.cancelled:
             return False
         if self._failures[which] >= rules.attempts:
-            self._fail_job(job, container)
+            task = f"{job.source.job.stages[container.stage].name}/{container.task}"
+            fail_job(self.engine, job, f"task {task} failed {rules.attempts} times", container)
             return False
         if rules.blacklist is not None:
             self._count_on_node(job, container.node, rules.blacklist)
@@ -161,15 +161,6 @@ class FailingTasks(Feature):
             wait = rules.backoff_ms << min(self._failures[which] - 1, 20)
             self._back_off(job, container.stage, min(wait, max(rules.backoff_ms, _LONGEST_BACKOFF_MS)))
         return False
-
-    def _fail_job(self, job: Master, last: Container) -> None:
-        engine, now = self.engine, self.engine.calendar.now
-        task = f"{job.source.job.stages[last.stage].name}/{last.task}"
-        engine.tell(JobCancelled(now, job.name, f"task {task} failed {self._rules.attempts} times"))
-        for container in [each for each in engine.containers.values() if each.master is job and each is not last]:
-            engine.actions[Preempt](Preempt(container.container, JOB_FAILED, job.name))
-        job.failed_ms = now
-        engine.finish(job)
 
     def begins_anew(self, job: Master) -> None:
         """Count the failures of the job's tasks anew."""
@@ -203,5 +194,6 @@ class FailingTasks(Feature):
     def _ask_again(self, which: tuple[Master, int]) -> None:
         job, stage = which
         job.withdrawals[stage] -= 1
-        if not job.withdrawals[stage] and job.name in self.engine.jobs:
+        # A further attempt of the job's master asks for everything, whatever the former master was waiting for.
+        if not job.withdrawals[stage] and job.name in self.engine.jobs and not job.is_silent:
             self.engine.tell(JobChanged(self.engine.calendar.now, job.name, (stage,)))

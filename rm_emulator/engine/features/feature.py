@@ -63,6 +63,9 @@ class Feature(ABC):
     def end_heard(self, job: Master) -> None:
         """Act on an end in this job heard by the scheduler."""
 
+    def master_ended(self, container: Container) -> None:
+        """Act on the end of a master's own container heard by the scheduler."""
+
     def removed(self, container: Container) -> None:
         """Act on a container that leaves its node before its end, perhaps before its start."""
 
@@ -98,6 +101,7 @@ class Hooks:
         self.over: tuple[Callable[[Container], None], ...] = _all(features, "over")
         self.counts: tuple[Callable[[Container], bool], ...] = _all(features, "counts")
         self.end_heard: tuple[Callable[[Master], None], ...] = _all(features, "end_heard")
+        self.master_ended: tuple[Callable[[Container], None], ...] = _all(features, "master_ended")
         self.removed: tuple[Callable[[Container], None], ...] = _all(features, "removed")
         self.endless_containers: tuple[Callable[[], int], ...] = _all(features, "endless_containers")
         self.facts_to_come: tuple[Callable[[], bool], ...] = _all(features, "facts_to_come")

@@ -18,6 +18,7 @@ from rm_emulator.engine.control import PATIENCE
 from rm_emulator.engine.faults import later_end, later_faults, node_faults
 from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.disorder import DisorderFeature
+from rm_emulator.engine.features.failing_masters import FailingMasters
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.preemptions import lose
 from rm_emulator.engine.profile import Engine
@@ -122,8 +123,9 @@ class NodeFaults(Feature):
     def begin(self, fault: NodeFault) -> None:
         """Let a fault begin; what the manager hears of follows."""
         engine, node = self.engine, self._place[fault.node]
-        # Counted, so that a run with jobs that can never finish ends in spite of endless faults.
-        self._in_vain = 0 if engine.containers or engine.arrivals.are_left else self._in_vain + 1
+        # Counted, so that a run with jobs that can never finish ends in spite of endless faults, and of living masters.
+        at_work = any(each.stage != each.master.master_stage for each in engine.containers.values())
+        self._in_vain = 0 if at_work or engine.arrivals.are_left else self._in_vain + 1
         if self._is_over or self._in_vain > PATIENCE:
             return
         self._expect()
@@ -133,6 +135,8 @@ class NodeFaults(Feature):
         engine.record.fault(fault)
         if fault.kind == "death" and (saving := engine.feature(Checkpoints)) is not None:
             saving.node_died(node)
+        if fault.kind in _UNHEARD and (masters := engine.feature(FailingMasters)) is not None:
+            masters.node_silenced(node)
         # An entry of its own, which waits while the manager is away.
         engine.calendar.at(fault.at_ms, FIRST, node, self._follow, out)
 
@@ -211,6 +215,8 @@ class NodeFaults(Feature):
         if engine.control.has_node(name):
             engine.tell(NodeLost(engine.calendar.now, name))
         engine.profile.closed(node)
+        if (masters := engine.feature(FailingMasters)) is not None:
+            masters.node_lost(node)
 
     def _is_back(self, out: _Out) -> None:
         """Let the node take part again: empty, or with its containers where nothing was lost."""
@@ -228,6 +234,8 @@ class NodeFaults(Feature):
         if not known:
             engine.control.node_is_back(fault.node, node)
         engine.profile.heard_again(node)
+        if not out.lost and (masters := engine.feature(FailingMasters)) is not None:
+            masters.node_heard(node)
         self._catch_up(out)
         engine.profile.freed(node)
 
