@@ -81,15 +81,8 @@ def no_faults(config: EngineConfig, workload: Workload) -> str:
     assert faults is not None
     if isinstance(config.architecture, Decentralised):
         return "faults do not go with architecture 'decentralised'"
-    masters = any(job.am for job in workload.jobs)
-    if faults.masters is not None and not masters:
-        return "faults of `masters` need application masters in containers of their own"
-    alone = {"masters in containers": masters, "restarts": faults.restarts, "speculation": faults.speculation}
-    if what := next((name for name, there in alone.items() if there), ""):
-        if config.architecture is not None:
-            return f"faults with {what} do not go with architecture '{kind(config.architecture)}'"
-        if config.disorder is not None:
-            return f"faults with {what} do not go with disorder"
+    if reason := _no_faults_beside(config, faults, workload):
+        return reason
     if profiles.entry(config.profile).cls.has_leaders and not all(each.recovery for each in faults.restarts):
         return f"restarts without recovery do not go with profile '{config.profile}', whose leaders know all objects"
     known = {node.id for node in config.nodes}
@@ -97,6 +90,20 @@ def no_faults(config: EngineConfig, workload: Workload) -> str:
         return f"a fault of node '{unknown}', which is not there"
     overbooked = is_overbooked(config, workload)
     return _no_faults_of_tasks(config, faults, overbooked=overbooked) or _no_speculation(config, faults, overbooked)
+
+
+def _no_faults_beside(config: EngineConfig, faults: Faults, workload: Workload) -> str:
+    """Why these faults do not go with the architecture, the disorder or the jobs; '' where they do."""
+    masters = any(job.am for job in workload.jobs)
+    if faults.masters is not None and not masters:
+        return "faults of `masters` need application masters in containers of their own"
+    # Heard of, or asked for, by one scheduler in the order in which things happen.
+    alone = {"masters in containers": masters, "restarts": faults.restarts, "speculation": faults.speculation}
+    what = next((name for name, there in alone.items() if there), "")
+    other = "disorder" if config.disorder is not None else ""
+    if config.architecture is not None:
+        other = f"architecture '{kind(config.architecture)}'"
+    return f"faults with {what} do not go with {other}" if what and other else ""
 
 
 def _no_faults_of_tasks(config: EngineConfig, faults: Faults, *, overbooked: bool) -> str:
@@ -114,7 +121,6 @@ def _no_faults_of_tasks(config: EngineConfig, faults: Faults, *, overbooked: boo
 def _no_speculation(config: EngineConfig, faults: Faults, overbooked: bool) -> str:
     """Why no master can ask for copies on this cluster; '' where masters can."""
     others = {
-        f"architecture '{kind(config.architecture)}'" if config.architecture else "": config.architecture,
         "executors that outlive tasks": config.executors,
         "nodes that are overbooked": overbooked,
         "checkpoints, which a copy does not read": faults.checkpoints,

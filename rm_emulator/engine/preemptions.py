@@ -15,8 +15,6 @@ from schedulers.core.events import ContainerEnded, JobCancelled
 PREEMPTED: Final = -102
 #: Exit code of a container without progress that its master ended (YARN: KILLED_BY_APPMASTER).
 KILLED_BY_MASTER: Final = -105
-#: Exit code of a container that its node ends at the word of a manager (YARN: KILLED_BY_RESOURCEMANAGER).
-KILLED_BY_MANAGER: Final = -106
 #: Exit code of a container that ended with its job (YARN: KILLED_AFTER_APP_COMPLETION).
 KILLED: Final = -107
 #: Exit code of a container that the resource manager ends, such as those of a lost master (YARN:
