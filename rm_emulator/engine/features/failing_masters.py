@@ -15,7 +15,7 @@ from typing import Final
 
 from rm_emulator.engine.calendar import END
 from rm_emulator.engine.config import MasterFaults
-from rm_emulator.engine.containers import Container
+from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.execution import LONGEST_MS
 from rm_emulator.engine.features.failing_tasks import FAILED
 from rm_emulator.engine.features.feature import Feature
@@ -99,6 +99,11 @@ class FailingMasters(Feature):
         if container.code:
             container.master.failed_attempts += 1
             self._end_attempt(container, is_charged=True)
+
+    def begins_anew(self, job: Master) -> None:
+        """Charge the job with nothing that came before."""
+        del self._failures[job.name]
+        self._unlaunched.pop(job.name, None)
 
     # -- a master is lost, or silent for a time -------------------------------------------------------
 

@@ -75,6 +75,10 @@ class Speculation(Feature):
             seen.done[container.node] += 1
         return True
 
+    def begins_anew(self, job: Master) -> None:
+        """Forget what the former master knew."""
+        self._jobs.pop(job.name, None)
+
     def job_over(self) -> None:
         """Forget ended jobs."""
         for name in [name for name in self._jobs if name not in self.engine.jobs]:
@@ -98,7 +102,8 @@ class Speculation(Feature):
         self.engine.calendar.at(at, ASK, job.number, self._look, job)
 
     def _look(self, job: Master) -> None:
-        if (seen := self._jobs.get(job.name)) is None:
+        # A job that has begun anew since has a master of its own.
+        if (seen := self._jobs.get(job.name)) is None or self.engine.jobs.get(job.name) is not job:
             return
         engine, now = self.engine, self.engine.calendar.now
         there = engine.containers
