@@ -148,6 +148,8 @@ class StageState(Asks):
             self.skip_taken()
         elif task > self.next and task not in self.taken and task < self.tasks:
             self.taken[task] = None
+        elif task in self.copies:
+            del self.copies[task]
         else:
             raise InvalidTransition(f"task {job}/{self.index}/{task} is not waiting")
         return False

@@ -263,10 +263,24 @@ class ClusterState:
         return None
 
     def _nodes_refused(self, event: NodesRefused) -> str | None:
-        why = self.work.nodes_refused(event)
-        if why is None and self.reservations is not None:
-            self.reservations.end_all(event.job)
-        return why
+        job = self.jobs.get(event.job)
+        if job is None or job.cancelled:
+            return "late"
+        group, before = self.tree.path(job.spec.queue, job.spec.user).group, [stage.size for stage in job.stages]
+        # Tasks that may go to other nodes are of other sizes, so that whoever looks for room keeps to the list.
+        for stage, spec in zip(job.stages, job.spec.stages, strict=True):
+            waiting = stage.waiting if stage.index in job.open else 0
+            self.sizes.count(stage.size, -waiting)
+            stage.size = self.sizes.number(stage.demand, spec.places.apart_from(event.nodes), group)
+            self.sizes.count(stage.size, waiting)
+        if before == [stage.size for stage in job.stages]:
+            return "duplicate"
+        self.journal.orders.note(job.id)
+        self.journal.reasons.note(job.id)
+        self.counts.version += 1
+        if self.reservations is not None:
+            self.reservations.end_all(job.id)
+        return None
 
     def _queue_removed(self, event: QueueRemoved) -> str | None:
         if event.queue not in self.queues:

@@ -13,7 +13,6 @@ from schedulers.core.events import (
     JobChanged,
     JobSubmitted,
     LinksSet,
-    NodesRefused,
     PilotsNamed,
     SizeEstimated,
     StageWithdrawn,
@@ -274,24 +273,6 @@ class Work:
         self.counts.version += 1
         return None
 
-    def nodes_refused(self, event: NodesRefused) -> str | None:
-        """A job goes to none of these nodes: its tasks are of other sizes from now on."""
-        job = self.jobs.get(event.job)
-        if job is None or job.cancelled:
-            return "late"
-        group, before = self.tree.path(job.spec.queue, job.spec.user).group, [stage.size for stage in job.stages]
-        for stage, spec in zip(job.stages, job.spec.stages, strict=True):
-            waiting = stage.waiting if stage.index in job.open else 0
-            self.sizes.count(stage.size, -waiting)
-            stage.size = self.sizes.number(stage.demand, spec.places.apart_from(event.nodes), group)
-            self.sizes.count(stage.size, waiting)
-        if before == [stage.size for stage in job.stages]:
-            return "duplicate"
-        self.touch(job.id)
-        self.recheck_reason(job.id)
-        self.counts.version += 1
-        return None
-
     def _open(self, job: JobState, stage: StageState) -> None:
         """The stage's tasks may start, if the job is in."""
         if not job.admitted:
@@ -389,17 +370,12 @@ class Work:
 
     def end_ask(self, job: JobState, stage: StageState, task: int) -> None:
         """Let one more container of a task wait no longer: it starts, or the task has ended."""
-        del stage.copies[task]
-        stage.waiting -= 1
-        self.touch(job.id)
-        self.recheck_reason(job.id)
         if stage.index in job.open:
-            job.waiting -= 1
-            self.sizes.count(stage.size, -1)
-            if not stage.waiting:
-                job.open.remove(stage.index)
-            if not job.waiting:
-                del self.waiting[job.id]
+            self.launch(job, stage, task)
+        else:
+            stage.take_out(task, job.id)
+            stage.waiting -= 1
+        self.recheck_reason(job.id)
 
     def found(self, event: TaskFound) -> str | None:
         """Take in a task done unheard."""
@@ -418,8 +394,6 @@ class Work:
         self, job: JobState, stage: StageState, task: int, runtime_ms: int, speed: float, *, pilot: bool
     ) -> None:
         """Count a task as done, after its run time on a node of the given speed."""
-        if task in stage.copies:
-            self.end_ask(job, stage, task)
         stage.finished += 1
         stage.done_ms += runtime_ms * speed
         job.left -= 1
@@ -436,9 +410,7 @@ class Work:
 
     def fail(self, job: JobState, stage: StageState, container: ContainerState) -> None:
         """A container is gone before its task was done: the task waits again."""
-        if container.task in stage.copies:
-            self.end_ask(job, stage, container.task)
-        # Before all else: whatever follows counts waiting tasks, this one included.
+        # First of all: whatever follows counts waiting tasks, this one included.
         stage.put_back(container.task, container.attempt + 1, pilot=container.pilot)
         if job.spec.stages[stage.index].gang and stage.running:
             self.parted[job.id, stage.index] = None

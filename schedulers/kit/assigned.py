@@ -19,7 +19,6 @@ from schedulers.core.copies import of_task
 from schedulers.core.events import (
     ContainerAdopted,
     ContainerObserved,
-    CopyAsked,
     Event,
     Heartbeat,
     LinksSet,
@@ -41,6 +40,7 @@ from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Sugge
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
 from schedulers.core.vectors import fits
+from schedulers.kit.asked_copies import AskedCopies
 from schedulers.kit.forecast import Forecast, Rates
 from schedulers.kit.node_queues import NodeQueues, QueuedTask, unqueued_tasks
 from schedulers.kit.ordered import Sequencing
@@ -109,7 +109,7 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
         self._sizes: dict[str, float | None] = {}  # by job, its size when its tasks were assigned
         self._unassigned: dict[str, None] = {}  # jobs that may have tasks to be assigned
         self._too_large: dict[str, None] = {}  # jobs with tasks too large for every node
-        self._asked: dict[tuple[str, int], None] = {}  # stages (job and index) with copies asked for by masters
+        self._asked = AskedCopies()
         self._rates: Rates = {}
         self._forecast_of_all: Forecast | None = None  # of what runs, for copies that wait
         self._forecast_of_copied: Forecast | None = None  # likewise, of the tasks that are copied alone
@@ -138,10 +138,9 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
             entry = self.node_queues.by_stage.get((event.job, event.stage), {}).get(event.task)
             if entry is not None:
                 self.node_queues.remove(entry)
-        elif isinstance(event, CopyAsked):
-            self._asked[event.job, event.stage] = None
         elif isinstance(event, NodesRefused):
             self.node_queues.remove_all(self.node_queues.by_job.get(event.job, {}).values())
+        self._asked.observe(event)
         for name in _changed(view):
             self._update_job(name, view)
         if self._unassigned and (not self._in_cycles or isinstance(event, Tick | OfferAsked)):
@@ -183,7 +182,6 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
             queues.remove_all(queues.by_job.get(name, {}).values())
             for of in (self._sizes, self._unassigned, self._too_large):
                 of.pop(name, None)
-            self._asked = {key: None for key in self._asked if key[0] != name}
             return
         if job.size_ms != self._sizes.get(name):
             queues.remove_all(queues.by_job.get(name, {}).values())
@@ -263,9 +261,8 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
         if choice.parent is not None:
             parent, copied = choice.parent
             size, times = job.stages[parent].size, (choice.copy_start, choice.copy_end)
-            self._queue(
-                QueuedTask(number, job.id, parent, copied, size, node, *times, copy_for=number + 1), job, forecast
-            )
+            copy = QueuedTask(number, job.id, parent, copied, size, node, *times, copy_for=number + 1)
+            self._queue(copy, job, forecast)
             number += 1
         after = () if choice.parent is None else (choice.parent,)
         size, times = stage.size, (choice.start, choice.end)
@@ -297,10 +294,7 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
                     if entry.number in at.get(name, ()):  # it has not started with its gang
                         yield from self._start(entry, view)
         yield from self._start_late_tasks(view, offer)
-        for name, index in sorted(self._asked):
-            job = view.jobs.get(name)
-            for task in tuple(job.stages[index].copies) if job is not None else ():
-                yield Suggestion(name, index, task=task)
+        yield from self._asked.suggest(view)
         self._drop_forecasts()
         self.wanted_nodes = self._nodes_of_ready_copies(view) if self.node_queues.copies else ()
 
@@ -464,9 +458,8 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
         if not self._in_cycles or not self.node_queues.by_node or len(self.node_queues.by_node) >= len(view.nodes):
             return None
         now = view.now
-        times = [
-            2 * now - entry.start if entry.start < now else entry.start for entry in self._first_of_each_queue(view)
-        ]
+        starts = (entry.start for entry in self._first_of_each_queue(view))
+        times = (2 * now - start if start < now else start for start in starts)
         return min((max(now, math.floor(at)) + 1 for at in times), default=None)
 
     # -- telling ----------------------------------------------------------------------------------
@@ -490,8 +483,7 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
         self.node_queues.load(data["lines"])
         self._sizes = dict(data["sizes"])
         self._unassigned, self._too_large = (dict.fromkeys(names) for names in data["waiting"])
-        asked = ((job.id, stage.index) for job in view.jobs.values() for stage in job.stages if stage.copies)
-        self._asked = dict.fromkeys(asked)
+        self._asked.load(view)
         self.needs_cycle = bool(self._unassigned)
         self.wanted_nodes = self._nodes_of_ready_copies(view) if self.node_queues.copies else ()
 
