@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 
 @dataclass(slots=True)
-class RunningTask:
+class ReportedTask:
     """A task under way in a single container, as reported; times in ms."""
 
     task: int
@@ -28,7 +28,7 @@ class StageReport:
     """Number of its tasks that the cluster holds at once."""
     took: Sequence[int]
     """Run times of its finished tasks, ms."""
-    single: Sequence[RunningTask]
+    single: Sequence[ReportedTask]
     under_way: int
     """Tasks in at least one container."""
     copied: int

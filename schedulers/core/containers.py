@@ -293,8 +293,6 @@ class Containers:
                 )
         elif job is not None:
             stage = job.stages[container.stage]
-            if container.task in stage.copies:
-                self._work.end_ask(job, stage, container.task)
             self._work.stop(job, stage, container)
             if code == 0:
                 if stage.outputs is not None:

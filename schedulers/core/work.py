@@ -421,9 +421,10 @@ class Work:
         else:
             self._let_wait(job, stage)
 
-    @staticmethod
-    def stop(job: JobState, stage: StageState, container: ContainerState) -> None:
+    def stop(self, job: JobState, stage: StageState, container: ContainerState) -> None:
         """Count a container's task as no longer under way: succeeded, or failed."""
+        if container.task in stage.copies:
+            self.end_ask(job, stage, container.task)
         job.running -= 1
         stage.running -= 1
         if container.status == RUNNING:

@@ -9,7 +9,7 @@ import pytest
 from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import CheckpointRules, EngineConfig, Executors, Faults, NodeFault, TaskFaults
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.engine.speculation import LateSpeculation, MapReduceSpeculation, RunningTask, StageReport, takes_ms
+from rm_emulator.engine.speculation import LateSpeculation, MapReduceSpeculation, ReportedTask, StageReport, takes_ms
 from rm_emulator.testing import Audit, MemoryRecording
 from rm_emulator.workload.model import Fixed, PerNode, PerTask, RunTimes, Workload, WorkloadJob
 from schedulers.core.decisions import Copy, Preempt
@@ -151,7 +151,7 @@ def test_every_profile_carries_speculation_out(profile: str, rule: str) -> None:
 
 def report(now: int, *single: tuple[int, int, int], took: tuple[int, ...] = (10,), **fields: Any) -> StageReport:
     facts = {"tasks": 20, "slots": 100, "under_way": len(single), "copied": 0, **fields}
-    return StageReport(now=now, took=took, single=[RunningTask(*each) for each in single], **facts)
+    return StageReport(now=now, took=took, single=[ReportedTask(*each) for each in single], **facts)
 
 
 def test_hadoop_waits_for_five_percent_of_the_tasks() -> None:

@@ -16,7 +16,7 @@ from rm_emulator.engine.features.failing_tasks import FailingTasks
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.features.node_faults import NodeFaults
 from rm_emulator.engine.profile import Engine
-from rm_emulator.engine.speculation import LOOK_MS, RULES, RunningTask, StageReport, takes_ms
+from rm_emulator.engine.speculation import LOOK_MS, RULES, ReportedTask, StageReport, takes_ms
 from schedulers.core.events import CopyAsked
 from schedulers.core.resources import Vector
 from schedulers.core.vectors import times_in
@@ -148,10 +148,10 @@ class Speculation(Feature):
             self._slots[demand] = sum(times_in(demand, node.room) for node in self.engine.config.nodes)
         return self._slots[demand]
 
-    def _running(self, container: Container) -> RunningTask:
+    def _running(self, container: Container) -> ReportedTask:
         assert container.started_ms is not None
         elapsed = self.engine.calendar.now - container.started_ms
-        return RunningTask(
+        return ReportedTask(
             container.task, container.started_ms, takes_ms(container.runtime, self._worked(container), elapsed)
         )
 
