@@ -87,9 +87,10 @@ def _faults(path: Path) -> list[Outage]:
     if not path.is_file():
         return []
     try:
-        return [Outage(**row) for row in pl.read_parquet(path, columns=list(Outage.__struct_fields__)).to_dicts()]
+        rows = pl.read_parquet(path, columns=list(Outage.__struct_fields__)).drop_nulls("node")
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InvalidInput([Issue(str(path), f"cannot be read: {error}")]) from None
+    return [Outage(**row) for row in rows.to_dicts()]
 
 
 def _find(path: Path, job: str) -> Job:

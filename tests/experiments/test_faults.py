@@ -160,6 +160,9 @@ def test_a_restart_that_forgets_jobs_is_shown_and_explained_and_replays(tmp_path
     chart = gantt(Cells.of(tmp_path / "out"))
     assert chart is not None
     assert any("fault: restart" in trace["text"] for trace in dict(chart.variants)["fifo"]["data"])
+    figure = dict(chart.variants)["fifo"]
+    low, high = sorted(figure["layout"]["yaxis"]["range"])
+    assert (figure["data"][-1]["width"], figure["data"][-1]["y"]) == (2 * [high - low], 2 * [(low + high) / 2])
     told = story(next(cell.glob("events.jsonl*")), "a")
     assert (told.submitted_ms, told.finished_ms, told.ran_ms) == (0, 960_000, 960_000)
     assert [moment.text for moment in told.moments if moment.at_ms == 360_000][-1].startswith("stage s begins")
