@@ -102,7 +102,7 @@ class CopyAsked(Event, frozen=True, tag="CopyAsked"):
 
 
 class NodesRefused(Event, frozen=True, tag="NodesRefused"):
-    """An application master takes no further containers on these nodes, and again on those that it refused before."""
+    """An application master takes no further containers on these nodes; the list takes the place of an earlier one."""
 
     job: str
     nodes: tuple[str, ...] = ()

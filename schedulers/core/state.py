@@ -266,15 +266,19 @@ class ClusterState:
         job = self.jobs.get(event.job)
         if job is None or job.cancelled:
             return "late"
-        group, before = self.tree.path(job.spec.queue, job.spec.user).group, [stage.size for stage in job.stages]
+        group, number = self.tree.path(job.spec.queue, job.spec.user).group, self.sizes.number
         # Tasks that may go to other nodes are of other sizes, so that whoever looks for room keeps to the list.
-        for stage, spec in zip(job.stages, job.spec.stages, strict=True):
+        sizes = [
+            number(stage.demand, stage.places if stage.master else stage.places.apart_from(event.nodes), group)
+            for stage in job.spec.stages
+        ]
+        if sizes == [stage.size for stage in job.stages]:
+            return "duplicate"
+        for stage, size in zip(job.stages, sizes, strict=True):
             waiting = stage.waiting if stage.index in job.open else 0
             self.sizes.count(stage.size, -waiting)
-            stage.size = self.sizes.number(stage.demand, spec.places.apart_from(event.nodes), group)
-            self.sizes.count(stage.size, waiting)
-        if before == [stage.size for stage in job.stages]:
-            return "duplicate"
+            stage.size = size
+            self.sizes.count(size, waiting)
         self.journal.orders.note(job.id)
         self.journal.reasons.note(job.id)
         self.counts.version += 1
