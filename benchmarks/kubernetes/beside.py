@@ -3,6 +3,9 @@
 API server, brain and forecaster are real. The forecaster plays and writes at its own pace, with the weight that its
 Deployment asks for, and is halted (SIGSTOP) every other turn: turns of a second meet the same machine, however busy.
 Apart, the forecaster has the last CPU to itself and the brain the others, as on two nodes; else both have all CPUs.
+Apart, brain, forecaster and asker are of the real-time class, where that is allowed, and wait for nobody else's work;
+during calls a loop that touches no memory holds the forecaster's CPU whenever the forecaster does not, since others'
+work there would slow the brain by the shared cache and memory, most of all while the forecaster is halted.
 Linux shares CPUs between groups of processes: a kubelet makes a group of each pod, and here a session is a group
 (autogroup). Together, brain and forecaster are groups beside all others, as pods of one QoS class are. In one group,
 they share what their group gets beside others, as two burstable pods beside guaranteed ones: what the forecaster takes
@@ -48,6 +51,8 @@ _TASKS: Final = 10
 _RECURRING: Final = "nightly"
 _LONGEST_S: Final = 300.0
 _BOOTSTRAPS: Final = 2000
+#: Priorities of real time, which stand above all work without: of the loop, and of who is measured.
+_LOOP, _MEASURED = 1, 2
 
 #: Beside the forecaster or not -> turns -> calls -> ms until the answer, of the brain's CPU time meanwhile, and of its
 #: wait for a CPU.
@@ -105,7 +110,6 @@ def _measured(cluster: Devcluster, jobs: int, pairs: int, calls: int) -> Iterato
     space, cpus = cluster.namespace("beside"), sorted(os.sched_getaffinity(0))
     with ExitStack() as stack:
         verbs, brain = stack.enter_context(_brain(cluster))
-        connection = stack.enter_context(connected(verbs))
         stack.callback(os.sched_setaffinity, 0, cpus)
         asyncio.run(_make_jobs(cluster, space, jobs))
         for place, theirs, ours in (
@@ -118,10 +122,15 @@ def _measured(cluster: Devcluster, jobs: int, pairs: int, calls: int) -> Iterato
             with _forecaster(cluster, theirs, own_group=place != "in_one_group") as (forecaster, management):
                 asyncio.run(_until_told(cluster, space))
                 before, used, load = _written(management), _cpu_s(forecaster), os.getloadavg()[0]
-                took = asyncio.run(_turns(cluster, space, _Asker(connection, brain), forecaster, pairs, calls))
+                measured = [brain, os.getpid(), *(pid for pid, _ in _members(forecaster))] if place == "apart" else []
+                # Connected only now, as the brain ends connections that are idle for long.
+                with connected(verbs) as connection, _real_time(measured) as ahead, _loop(theirs, on=ahead) as loop:
+                    asker = _Asker(connection, brain, loop)
+                    took = asyncio.run(_turns(cluster, space, asker, forecaster, pairs, calls))
                 written, used = _written(management) - before, _cpu_s(forecaster) - used
                 load = (load + os.getloadavg()[0]) / 2
                 about = f"{written} answers written in {used:.1f} s of the forecaster's CPU time"
+                about += "; in real time" if ahead else ""
                 yield place, took, f"{about}; load average {load:.1f} on {len(cpus)} CPUs"
 
 
@@ -143,6 +152,44 @@ def _brain(cluster: Devcluster) -> Iterator[tuple[int, int]]:
             yield verbs, process.pid
         finally:
             process.terminate()
+
+
+@contextmanager
+def _real_time(processes: Sequence[int]) -> Iterator[bool]:
+    """Put these processes, and what they start, before all other work on their CPUs; yields whether this is allowed."""
+    try:
+        _set_class(processes, os.SCHED_FIFO, _MEASURED)
+    except PermissionError:
+        yield False
+        return
+    try:
+        yield bool(processes)
+    finally:
+        _set_class(processes, os.SCHED_OTHER, 0)
+
+
+@contextmanager
+def _loop(cpus: list[int], *, on: bool) -> Iterator[int | None]:
+    """A halted process that keeps work without real time off a CPU when it goes on; None unless `on`."""
+    if not on:
+        yield None
+        return
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        process.send_signal(signal.SIGSTOP)
+        os.sched_setaffinity(process.pid, cpus)
+        _set_class([process.pid], os.SCHED_FIFO, _LOOP)
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def _set_class(processes: Sequence[int], policy: int, priority: int) -> None:
+    """All threads: one that waits for a CPU may hold the lock that the event loop needs."""
+    for process in processes:
+        with suppress(FileNotFoundError, ProcessLookupError):  # a play may end any time
+            for task in Path(f"/proc/{process}/task").iterdir():
+                os.sched_setscheduler(int(task.name), policy, os.sched_param(priority))
 
 
 @contextmanager
@@ -216,6 +263,17 @@ async def _until_told(cluster: Devcluster, space: str) -> None:
 class _Asker(NamedTuple):
     connection: http.client.HTTPConnection
     brain: int
+    loop: int | None
+
+    def ask_all(self, pods: Sequence[Any], nodes: Sequence[str]) -> list[tuple[float, float, float]]:
+        """See `ask`; meanwhile nobody else's work runs beside the brain, where a loop is there to keep it off."""
+        if self.loop is not None:
+            os.kill(self.loop, signal.SIGCONT)
+        try:
+            return [self.ask(pod, nodes) for pod in pods]
+        finally:
+            if self.loop is not None:
+                os.kill(self.loop, signal.SIGSTOP)
 
     def ask(self, pod: Any, nodes: Sequence[str]) -> tuple[float, float, float]:
         """(Until the answer, CPU time of the brain's event loop meanwhile, its wait for a CPU), ms."""
@@ -241,22 +299,25 @@ async def _turns(cluster: Devcluster, space: str, asker: _Asker, forecaster: int
                 os.killpg(forecaster, signal.SIGCONT if beside else signal.SIGSTOP)
                 bodies = (pod_body(f"p{forecaster}-{pair}-{beside:d}-{number}", gated=False) for number in range(calls))
                 turn = await asyncio.gather(*(client.create(pods, body) for body in bodies))
-                took[beside].append([asker.ask(pod, known) for pod in turn])
+                took[beside].append(asker.ask_all(turn, known))
                 paths = (f"{pods}/{pod['metadata']['name']}" for pod in turn)  # nobody binds them
                 await asyncio.gather(*(client.delete(path, gracePeriodSeconds="0") for path in paths))
     os.killpg(forecaster, signal.SIGCONT)
     return took
 
 
-def _cpu_s(group: int) -> float:
-    """CPU time of a process group: of those that live, and of those that they have waited for."""
-    ticks = 0
+def _members(group: int) -> Iterator[tuple[int, list[str]]]:
+    """The processes of a group, each with the fields of its `stat` from the third on."""
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            fields = file.read_text().rpartition(")")[2].split()  # from the third field on
+            fields = file.read_text().rpartition(")")[2].split()
             if int(fields[2]) == group:
-                ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+                yield int(file.parent.name), fields
+
+
+def _cpu_s(group: int) -> float:
+    """CPU time of a process group: of those that live, and of those that they have waited for."""
+    return sum(sum(map(int, fields[11:15])) for _, fields in _members(group)) / os.sysconf("SC_CLK_TCK")
 
 
 def _written(management: int) -> int:
