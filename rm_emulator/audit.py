@@ -126,6 +126,7 @@ class DeciderAudit:
             self._jobs.setdefault(event.job.id, event.job)
             if event.again:
                 self._cancelled.discard(event.job.id)
+                self._refused.pop(event.job.id, None)
                 self._done = {which: done for which, done in self._done.items() if which[0] != event.job.id}
         elif isinstance(event, TaskEnded):
             held = self._held.get(event.container)
@@ -194,7 +195,10 @@ class DeciderAudit:
         if node:
             assert node in self._free, f"{decision} names a node that is lost"
             assert node not in self._drained, f"{decision} names a node that is drained"
-            assert node not in self._refused.get(decision.job, ()), f"{decision} names a node that the job refuses"
+            refused = self._refused.get(decision.job, ())
+            # Nobody asks the master where its own container is to be.
+            is_master = self._jobs[decision.job].stages[decision.stage].master
+            assert is_master or node not in refused, f"{decision} names a node that the job refuses"
             free = self._free[node]
             for r, amount in enumerate(demand):
                 free[r] -= amount

@@ -330,6 +330,10 @@ def main(
         ),
         "daly": table(("times Daly's", "interval, min", "ETTR", "apart from Daly's, points"), list(daly_rows())),
         "policies": table(head, list(policy_rows(found))),
+        "speculation": table(
+            ("load", "rule", "mean JCT, s", "shorter, %", "time lost, %", "copies per 100 tasks"),
+            list(speculation_rows()),
+        ),
         "seeds": len(SEEDS),
         "jobs": JOBS,
         "rate": f"{RATE:g}",

@@ -121,8 +121,11 @@ class Restarts(Feature):
         for container in list(engine.containers.values()):
             lose(engine, container, KILLED_BY_MANAGER)
         # By the scheduler's books: an end before the restart may be unheard.
-        for number in list(engine.control.containers):
-            engine.tell(ContainerEnded(now, number, KILLED_BY_MANAGER))
+        live = {job.name for job in jobs}
+        for number, held in list(engine.control.containers.items()):
+            # A master's own container ends with its job, and is reported later: this job is over, and begins not anew.
+            is_over = held.job not in live and not held.copy and not engine.control.job(held.job).cancelled
+            engine.tell(ContainerEnded(now, number, 0 if is_over else KILLED_BY_MANAGER))
         for job in jobs:
             for begins_anew in engine.begins_anew:
                 begins_anew(job)
