@@ -79,8 +79,8 @@ def no_faults(config: EngineConfig, workload: Workload) -> str:
     """Why the emulator refuses faults on this cluster, as a message; '' for faults that the cluster can have."""
     faults = config.faults
     assert faults is not None
-    if isinstance(config.architecture, Decentralised):
-        return "faults do not go with architecture 'decentralised'"
+    if isinstance(config.architecture, Decentralised) and faults.tasks and faults.tasks.backoff_ms:
+        return "no task backs off with architecture 'decentralised', where workers start what waits with them"
     if reason := _no_faults_beside(config, faults, workload):
         return reason
     if profiles.entry(config.profile).cls.has_leaders and not all(each.recovery for each in faults.restarts):
@@ -98,7 +98,13 @@ def _no_faults_beside(config: EngineConfig, faults: Faults, workload: Workload) 
     if faults.masters is not None and not masters:
         return "faults of `masters` need application masters in containers of their own"
     # Heard of, or asked for, by one scheduler in the order in which things happen.
-    alone = {"masters in containers": masters, "restarts": faults.restarts, "speculation": faults.speculation}
+    listed = faults.tasks is not None and faults.tasks.blacklist
+    alone = {
+        "masters in containers": masters,
+        "restarts": faults.restarts,
+        "speculation": faults.speculation,
+        "a blacklist": listed,
+    }
     what = next((name for name, there in alone.items() if there), "")
     other = "disorder" if config.disorder is not None else ""
     if config.architecture is not None:

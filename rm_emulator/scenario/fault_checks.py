@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from rm_emulator.engine.assemble import no_faults
-from rm_emulator.engine.config import Decentralised
 from rm_emulator.engine.profile import profiles
 from rm_emulator.issues import Issue, TraceError, did_you_mean
 from rm_emulator.scenario.cluster import engine_config, nodes, resources_of
@@ -28,8 +27,6 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
     cluster = loaded.scenario.spec.cluster
     if cluster.faults is None:
         return
-    if isinstance(cluster.architecture, Decentralised):
-        yield loaded.issue(_AT, "does not go with architecture 'decentralised' yet; take it out")
     if cluster.faults.masters is not None and not profiles.entry(cluster.profile_name).cls.has_masters:
         known = " or ".join(entry.name for entry in profiles if entry.cls.has_masters)
         message = f"no master fails under profile '{cluster.profile_name}' (expected {known}); take it out"

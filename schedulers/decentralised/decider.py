@@ -6,7 +6,7 @@ asked for. The state is the emulator's own book of running tasks; no scheduler a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,15 +22,18 @@ from schedulers.core.events import (
     JobChanged,
     JobSubmitted,
     NodeAdded,
+    NodeLost,
+    NodeRemoved,
 )
 from schedulers.core.explain import Explanation, WaitReason, explained, in_order, reasons_of_state
 from schedulers.core.holds import Holds
 from schedulers.core.log import Log, SchedulerConfig
+from schedulers.core.model import Node
 from schedulers.core.policy import Policy
 from schedulers.core.reasons import Reason, sentence
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
-from schedulers.core.state import ClusterState, JobState, StageState
+from schedulers.core.state import ClusterState, ContainerState, JobState, StageState
 from schedulers.core.vectors import fits
 from schedulers.decentralised.messages import (
     AnyMessage,
@@ -41,12 +44,13 @@ from schedulers.decentralised.messages import (
     Message,
     NoTask,
     Probe,
+    TaskFailed,
     TaskRequest,
 )
 from schedulers.decentralised.queues import PROBE, QUEUES, Queue, QueueItem
 from schedulers.decentralised.sampling import Sampling, count_probes
 from schedulers.decentralised.settings import Probing
-from schedulers.decentralised.worker_search import Allowed, LateBinding, LoadAnswers
+from schedulers.decentralised.worker_search import Allowed, Answered, LateBinding, LoadAnswers
 
 
 class Worker:
@@ -97,6 +101,8 @@ class Decentraliser:
         self._workers: dict[str, Worker] = {}
         self._searches: dict[tuple[str, int], LoadAnswers | LateBinding] = {}
         self._eligible: dict[int, list[str]] = {}
+        self._sent_to: dict[tuple[str, int, int], str] = {}  # workers of tasks sent there and not started yet
+        self._stranded: dict[tuple[str, int], list[int]] = {}  # by stage: tasks without any eligible worker
         self.tallies = [Tally() for _ in range(self._settings.schedulers)]
         """Load of each scheduler."""
         self.requests = self.no_tasks = 0
@@ -113,6 +119,7 @@ class Decentraliser:
             Launch: self._launched,
             NoTask: self._no_task,
             Cancellation: self._cancelled,
+            TaskFailed: self._task_failed,
         }
         if log is not None:
             log.header(config)
@@ -125,6 +132,7 @@ class Decentraliser:
         kind = type(event)  # compared as it is, without a call: there are five messages for each task
         # The state forgets a container that has ended, so its worker is looked up before.
         ended = self.state.containers.get(event.container) if kind is ContainerEnded else None  # type: ignore[attr-defined]
+        lost = self._containers_on(event.node) if kind is NodeLost else ()  # type: ignore[attr-defined]
         if (why := self.state.hear(event)) is not None:
             if self._log is not None:
                 self._log.ignored(event, why)
@@ -135,30 +143,36 @@ class Decentraliser:
                 message = _read(message)
             self._hears[type(message)](message, decisions)
         elif ended is not None:
-            self._slot_freed(self._workers[ended.node], decisions)
+            if (worker := self._workers.get(ended.node)) is not None:
+                self._slot_freed(worker, decisions)
+            if event.code:  # type: ignore[attr-defined]
+                self._tell_failure(ended, decisions)
         elif kind is not ContainerStarted:
-            self._follow_up(event, decisions)
+            self._follow_up(event, lost, decisions)
         if self.holds.to_check.at < len(self.holds.to_check.entries):
             self.holds.report(decisions)
         if self._log is not None:
             self._log.add(event, decisions)
         return decisions
 
-    def _follow_up(self, event: Event, decisions: list[Decision]) -> None:
-        """Decide after a fact about nodes and jobs."""
+    def _follow_up(self, event: Event, lost: Sequence[ContainerState], decisions: list[Decision]) -> None:
+        """Decide after a fact about nodes and jobs. lost: containers of a lost node."""
         if isinstance(event, NodeAdded):
-            node = event.node
-            self._workers[node.id] = Worker(node.id, node.slots, QUEUES[self._settings.worker_order]())
-            self._eligible.clear()
+            self._worker_added(event.node, decisions)
+        elif isinstance(event, NodeRemoved | NodeLost):
+            self._worker_closed(event.node, lost, decisions)
         elif isinstance(event, JobSubmitted):
             self.tallies[self._scheduler_of(self.state.jobs[event.job.id])].jobs += 1
         elif isinstance(event, JobChanged):
             job = self.state.jobs[event.job]
             for index in event.asked:
-                self._search_workers(job, job.stages[index], decisions)
+                stage = job.stages[index]
+                self._search_workers(job, stage, range(stage.tasks), decisions)
         elif isinstance(event, JobCancelled):
-            for name, index in [each for each in self._searches if each[0] == event.job]:
-                del self._searches[name, index]
+            tables: tuple[dict[Any, Any], ...] = (self._searches, self._stranded, self._sent_to)
+            for table in tables:
+                for key in [each for each in table if each[0] == event.job]:
+                    del table[key]
             for worker in self._workers.values():
                 worker.queue.cancel(event.job)
 
@@ -207,67 +221,104 @@ class Decentraliser:
             found = self._eligible[stage.size] = [
                 node.spec.id
                 for node in self.state.nodes.values()
-                if node.spec.slots and stage.size not in node.barred and fits(stage.demand, node.spec.room)
+                if node.spec.slots
+                and node.spec.id in self._workers
+                and stage.size not in node.barred
+                and fits(stage.demand, node.spec.room)
             ]
         return found
 
-    def _search_workers(self, job: JobState, stage: StageState, decisions: list[Decision]) -> None:
-        """Tasks of a stage may run: the job's scheduler looks for workers."""
-        eligible = self.eligible(stage)
+    def _search_workers(
+        self, job: JobState, stage: StageState, tasks: Sequence[int], decisions: list[Decision], *, again: bool = False
+    ) -> None:
+        """Tasks of a stage may run, perhaps `again`: the job's scheduler looks for workers."""
+        eligible, name, index = self.eligible(stage), job.id, stage.index
         if not eligible:
+            self._stranded.setdefault((name, index), []).extend(tasks)
             return
-        name, index, method = job.id, stage.index, self._settings.method
-        allowed = self._allowed(job, stage)
-        own = [eligible if each is None else each for each in allowed] or [eligible] * stage.tasks
-        scheduler, ratio = self._scheduler_of(job), self._settings.probe_ratio
+        sampling = self._sampling.again(self.state.now) if again else self._sampling
+        method, scheduler, ratio = self._settings.method, self._scheduler_of(job), self._settings.probe_ratio
+        allowed = self._allowed(job, stage, tasks)
+        if method == "late_binding":
+            self._send_late_probes(job, stage, dict(zip(tasks, allowed, strict=True)), sampling, decisions)
+            return
+        own = [eligible if each is None else each for each in allowed]
         if method == "random":
-            for task, (worker,) in enumerate(self._sampling.apart(name, index, own, 1)):
-                self._send(Launch(name, index, scheduler, worker, task), decisions)
-        elif method == "per_task":
-            asked = self._sampling.apart(name, index, own, count_probes(ratio, 1))
-            self._searches[name, index] = LoadAnswers(stage.tasks, {task: len(each) for task, each in enumerate(asked)})
-            for task, each in enumerate(asked):
-                self._send(Probe(name, index, scheduler, tuple(each), task), decisions, len(each))
-        elif method == "batch":
-            together = self._sampling.together(name, index, stage.tasks, eligible, ratio)
-            self._searches[name, index] = LoadAnswers(stage.tasks, {-1: len(together)})
+            for task, (worker,) in zip(tasks, sampling.apart(name, index, own, 1), strict=True):
+                self._launch(Launch(name, index, scheduler, worker, task), decisions)
+            return
+        finding = self._searches.setdefault((name, index), LoadAnswers())
+        assert isinstance(finding, LoadAnswers)
+        # Together only for the first time: answers about later tasks would be taken for answers about the first.
+        if method == "batch" and not again:
+            together = sampling.together(name, index, stage.tasks, eligible, ratio)
+            finding.ask(-1, tasks, together)
             self._send(Probe(name, index, scheduler, tuple(together)), decisions, len(together))
-        else:
-            self._send_late_probes(job, stage, eligible, allowed, decisions)
+            return
+        asked = sampling.apart(name, index, own, count_probes(ratio, 1))
+        for task, each in zip(tasks, asked, strict=True):
+            finding.ask(task, (task,), each)
+            self._send(Probe(name, index, scheduler, tuple(each), task), decisions, len(each))
 
-    def _allowed(self, job: JobState, stage: StageState) -> list[Allowed]:
-        """Allowed workers of each task, if any task is bound to the workers with its input."""
+    def _allowed(self, job: JobState, stage: StageState, tasks: Sequence[int]) -> list[Allowed]:
+        """Allowed workers of each task: those with its input, if there are any."""
         spec = job.spec.stages[stage.index]
         if not self._settings.constraints or not spec.hosts:
-            return []
+            return [None] * len(tasks)
         eligible = set(self.eligible(stage))
-        bound = [[host for host in spec.hosts_of(task) if host in eligible] for task in range(stage.tasks)]
-        return [hosts or None for hosts in bound]
+        return [[host for host in spec.hosts_of(task) if host in eligible] or None for task in tasks]
 
     def _send_late_probes(
-        self, job: JobState, stage: StageState, eligible: list[str], allowed: list[Allowed], decisions: list[Decision]
+        self,
+        job: JobState,
+        stage: StageState,
+        allowed: dict[int, Allowed],
+        sampling: Sampling,
+        decisions: list[Decision],
     ) -> None:
         """Late binding: probes for bound tasks are sent task by task, for other tasks together."""
         name, index, settings = job.id, stage.index, self._settings
-        probed: list[Sequence[str]] = []
-        if allowed:
-            own = [each or () for each in allowed]
-            probed = list(self._sampling.apart(name, index, own, count_probes(settings.constrained_probe_ratio, 1)))
-        free = sum(each is None for each in allowed) if allowed else stage.tasks
-        workers = [worker for each in probed for worker in each]
-        if free:
-            workers += self._sampling.together(name, index, free, eligible, settings.probe_ratio)
-        self._searches[name, index] = LateBinding(stage.tasks, workers, allowed, probed)
-        self._send(LateBindingProbe(name, index, self._scheduler_of(job), tuple(workers)), decisions, len(workers))
+        finding = self._searches.setdefault((name, index), LateBinding())
+        assert isinstance(finding, LateBinding)
+        bound = {task: hosts for task, hosts in allowed.items() if hosts is not None}
+        workers: list[str] = []
+        if bound:
+            # Drawn for all tasks in turn, so that a task bound elsewhere changes no draw of a later task.
+            own = [hosts or () for hosts in allowed.values()]
+            probed = sampling.apart(name, index, own, count_probes(settings.constrained_probe_ratio, 1))
+            for task, each in zip(allowed, probed, strict=True):
+                if task in bound:
+                    finding.add_bound(task, bound[task], each)
+                workers += each
+        if free := [task for task in allowed if task not in bound]:
+            finding.add_free(free)
+            workers += sampling.together(name, index, len(free), self.eligible(stage), settings.probe_ratio)
+        self._reserve(job, index, finding, workers, decisions)
+
+    def _reserve(
+        self, job: JobState, stage: int, finding: LateBinding, workers: Sequence[str], decisions: list[Decision]
+    ) -> None:
+        finding.reserve(workers)
+        self._send(LateBindingProbe(job.id, stage, self._scheduler_of(job), tuple(workers)), decisions, len(workers))
+
+    def _launch(self, message: Launch, decisions: list[Decision]) -> None:
+        self._sent_to[message.job, message.stage, message.task] = message.worker
+        self._send(message, decisions)
 
     def _load(self, message: Load, decisions: list[Decision]) -> None:
         finding = self._searches.get((message.job, message.stage))
-        if not isinstance(finding, LoadAnswers):  # the job was cancelled
-            return
-        for task, worker in finding.answer(message.task, message.worker, message.load):
-            self._send(Launch(message.job, message.stage, message.scheduler, worker, task), decisions)
-        if finding.over:
-            del self._searches[message.job, message.stage]
+        if isinstance(finding, LoadAnswers):  # else the job was cancelled
+            answered = finding.answer(message.task, message.worker, message.load)
+            self._place(self.state.jobs[message.job], message.stage, answered, decisions)
+
+    def _place(self, job: JobState, stage: int, answered: Answered, decisions: list[Decision]) -> None:
+        """Send tasks to workers that have answered, and look for workers for tasks left by lost workers."""
+        for task, worker in answered.placed:
+            self._launch(Launch(job.id, stage, self._scheduler_of(job), worker, task), decisions)
+        if self._searches[job.id, stage].over:
+            del self._searches[job.id, stage]
+        if answered.left:
+            self._search_workers(job, job.stages[stage], answered.left, decisions, again=True)
 
     def _task_requested(self, message: TaskRequest, decisions: list[Decision]) -> None:
         self.requests += 1
@@ -278,7 +329,7 @@ class Decentraliser:
             self.no_tasks += 1
             self._send(NoTask(job, stage, scheduler, worker), decisions)
             return
-        self._send(Launch(job, stage, scheduler, worker, task, kept=True), decisions)
+        self._launch(Launch(job, stage, scheduler, worker, task, kept=True), decisions)
         assert isinstance(finding, LateBinding)
         if finding.over:
             del self._searches[job, stage]
@@ -286,7 +337,63 @@ class Decentraliser:
                 workers = tuple(finding.probed)
                 self._send(Cancellation(job, stage, scheduler, workers), decisions, len(workers))
 
+    def _task_failed(self, message: TaskFailed, decisions: list[Decision]) -> None:
+        self._search_again([(message.job, message.stage, message.task)], decisions)
+
+    def _search_again(self, tasks: Iterable[tuple[str, int, int]], decisions: list[Decision]) -> None:
+        """Look for workers for tasks (job, stage, task) that are to run again."""
+        by_stage: dict[tuple[str, int], list[int]] = {}
+        for name, index, task in tasks:
+            by_stage.setdefault((name, index), []).append(task)
+        for (name, index), those in by_stage.items():
+            job = self.state.jobs.get(name)
+            if job is not None and not job.cancelled:
+                self._search_workers(job, job.stages[index], sorted(those), decisions, again=True)
+
+    # -- workers come and go --------------------------------------------------------------------
+
+    def _containers_on(self, node: str) -> list[ContainerState]:
+        there = self.state.nodes.get(node)
+        return [] if there is None else [self.state.containers[number] for number in sorted(there.containers)]
+
+    def _worker_added(self, node: Node, decisions: list[Decision]) -> None:
+        worker = self._workers[node.id] = Worker(node.id, node.slots, QUEUES[self._settings.worker_order]())
+        # A drained node may be back before its last task has ended.
+        worker.free -= len(self.state.nodes[node.id].containers)
+        self._eligible.clear()
+        stranded, self._stranded = self._stranded, {}
+        self._search_again([(*stage, task) for stage, tasks in stranded.items() for task in tasks], decisions)
+
+    def _worker_closed(self, name: str, lost: Sequence[ContainerState], decisions: list[Decision]) -> None:
+        """A worker takes nothing more: all schedulers look for other workers for what waited and was lost there."""
+        self._workers.pop(name, None)
+        self._eligible.clear()
+        again = [(each.job, each.stage, each.task) for each in lost]
+        again += [task for task, worker in self._sent_to.items() if worker == name]
+        for (job, stage), finding in list(self._searches.items()):
+            there = self.state.jobs[job]
+            if isinstance(finding, LoadAnswers):
+                self._place(there, stage, finding.lose(name), decisions)
+                continue
+            bound, reservations = finding.lose(name)
+            again += [(job, stage, task) for task in bound]
+            if (workers := self.eligible(there.stages[stage])) and reservations:
+                sampling = self._sampling.again(self.state.now)
+                found = sampling.together(job, stage, reservations, workers, 1.0)
+                self._reserve(there, stage, finding, found, decisions)
+            elif not workers:
+                again += [(job, stage, task) for task in finding.take_free()]
+        for task in again:
+            self._sent_to.pop(task, None)
+        self._search_again(again, decisions)
+
     # -- a worker -------------------------------------------------------------------------------
+
+    def _tell_failure(self, container: ContainerState, decisions: list[Decision]) -> None:
+        """Let the worker tell the job's scheduler that a task has failed."""
+        job = self.state.jobs.get(container.job)
+        if job is not None and not job.cancelled:
+            self._send(TaskFailed(job.id, container.stage, self._scheduler_of(job), container.task), decisions)
 
     def _slot_freed(self, worker: Worker, decisions: list[Decision]) -> None:
         worker.free += 1
@@ -304,6 +411,7 @@ class Decentraliser:
 
     def _start(self, worker: Worker, job: str, stage: int, task: int, decisions: list[Decision]) -> None:
         state = self.state
+        self._sent_to.pop((job, stage, task), None)
         attempt = state.jobs[job].stages[stage].attempts.get(task, 0)
         place = Place(state.next_container, worker.name, job, stage, task, attempt)
         state.apply(place)

@@ -64,4 +64,33 @@ class Cancellation(Message, frozen=True, tag="Cancellation"):
     workers: tuple[str, ...]
 
 
-AnyMessage = Probe | Load | LateBindingProbe | TaskRequest | Launch | NoTask | Cancellation
+class TaskFailed(Message, frozen=True, tag="Failed"):
+    """From a worker: a task has failed there."""
+
+    task: int
+
+
+AnyMessage = Probe | Load | LateBindingProbe | TaskRequest | Launch | NoTask | Cancellation | TaskFailed
+
+
+def receivers(message: AnyMessage) -> tuple[str, ...]:
+    """The workers to which a message goes; () for a message to a scheduler."""
+    if isinstance(message, Launch | NoTask):
+        return (message.worker,)
+    return message.workers if isinstance(message, Probe | LateBindingProbe | Cancellation) else ()
+
+
+def alone(message: AnyMessage, worker: str) -> AnyMessage:
+    """The message to one of its receivers."""
+    if isinstance(message, Probe | LateBindingProbe | Cancellation):
+        there = message.workers.count(worker)
+        return msgspec.structs.replace(message, workers=(worker,) * there)
+    return message
+
+
+def without(message: AnyMessage, worker: str) -> AnyMessage | None:
+    """The message without this receiver; None: no receiver is left."""
+    if isinstance(message, Probe | LateBindingProbe | Cancellation):
+        left = tuple(each for each in message.workers if each != worker)
+        return msgspec.structs.replace(message, workers=left) if left else None
+    return None if receivers(message) == (worker,) else message

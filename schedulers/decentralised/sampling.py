@@ -29,18 +29,22 @@ def spread(drawn: Sequence[str], number: int) -> list[str]:
 class Sampling:
     """Draws workers for a stage; keyed by job and stage, so that no draw depends on another."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, *again: int) -> None:
+        self._seed, self._again = seed, again
+
+    def again(self, at: int) -> Sampling:
+        """The draws for tasks that failed or were lost, at time `at`, ms."""
+        return Sampling(self._seed, at)
 
     def together(self, job: str, stage: int, tasks: int, eligible: Sequence[str], ratio: float) -> list[str]:
         """Workers to ask for so many tasks of a stage together, distinct where there are enough."""
         number = count_probes(ratio, tasks)
-        draw = keyed.generator(self._seed, "probes", job, stage)
+        draw = keyed.generator(self._seed, "probes", job, stage, *self._again)
         return spread(_distinct(draw, eligible, number), number)
 
     def apart(self, job: str, stage: int, eligible: Sequence[Sequence[str]], number: int) -> list[list[str]]:
         """For each task by itself distinct workers among its eligible workers, all of them where there are too few."""
-        draw = keyed.generator(self._seed, "probes", job, stage)
+        draw = keyed.generator(self._seed, "probes", job, stage, *self._again)
         return [_distinct(draw, each, number) for each in eligible]
 
 

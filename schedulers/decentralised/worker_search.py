@@ -2,88 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 #: Workers allowed for a task; None: all workers of the stage.
 Allowed = Sequence[str] | None
 
 
+class Answered(NamedTuple):
+    """The outcome of probes: pairs of a task and its worker, and tasks left without an answer."""
+
+    placed: Sequence[tuple[int, str]] = ()
+    left: Sequence[int] = ()
+
+
 class LoadAnswers:
     """Probes with awaited answers; the tasks then go to the least loaded workers asked.
 
-    tasks: number of tasks of the stage. asked: number of awaited answers for each task, or for -1: all tasks together.
+    A question is about a task, or -1: about several tasks together.
     """
 
-    __slots__ = ("_answers", "_awaited", "_tasks")
+    __slots__ = ("_answers", "_asked")
 
-    def __init__(self, tasks: int, awaited: dict[int, int]) -> None:
-        self._tasks, self._awaited = tasks, awaited
+    def __init__(self) -> None:
+        self._asked: dict[int, tuple[Sequence[int], Sequence[str]]] = {}  # tasks and workers, by question
         self._answers: dict[int, list[tuple[int, str]]] = {}
+
+    def ask(self, question: int, tasks: Sequence[int], workers: Sequence[str]) -> None:
+        """Note probes about these tasks, one for each worker named."""
+        self._asked[question] = tasks, workers
 
     @property
     def over(self) -> bool:
         """Whether all answers are there."""
-        return not self._awaited
+        return not self._asked
 
-    def answer(self, task: int, worker: str, load: int) -> list[tuple[int, str]]:
-        """Note an answer; returns (task, worker) pairs, none before the last answer. Ties: in the order of answers."""
-        answers = self._answers.setdefault(task, [])
+    def answer(self, question: int, worker: str, load: int) -> Answered:
+        """Note an answer; nothing is placed before the last answer. Ties: in the order of answers."""
+        answers = self._answers.setdefault(question, [])
         answers.append((load, worker))
-        if len(answers) < self._awaited[task]:
-            return []
-        del self._awaited[task], self._answers[task]
-        answers.sort(key=lambda each: each[0])
-        tasks = range(self._tasks) if task < 0 else (task,)
-        return [(each, worker) for each, (_, worker) in zip(tasks, answers, strict=False)]
+        return self._settle(question) if len(answers) == len(self._asked[question][1]) else Answered()
+
+    def lose(self, worker: str) -> Answered:
+        """Await no more answers of a worker, and heed none."""
+        placed: list[tuple[int, str]] = []
+        left: list[int] = []
+        for question, (tasks, workers) in list(self._asked.items()):
+            if worker not in workers:
+                continue
+            self._asked[question] = tasks, [each for each in workers if each != worker]
+            answers = self._answers[question] = [each for each in self._answers.get(question, ()) if each[1] != worker]
+            if len(answers) == len(self._asked[question][1]):
+                found = self._settle(question)
+                placed += found.placed
+                left += found.left
+        return Answered(placed, left)
+
+    def _settle(self, question: int) -> Answered:
+        tasks, _ = self._asked.pop(question)
+        answers = sorted(self._answers.pop(question), key=lambda each: each[0])
+        placed = [(task, worker) for task, (_, worker) in zip(tasks, answers, strict=False)]
+        return Answered(placed, tasks[len(placed) :])
 
 
 class LateBinding:
     """Tasks handed out to workers on request (late binding).
 
-    probed: workers, once per probe. allowed: for each task; (): no task is bound to workers. own_probes: the workers
-    probed for each bound task.
+    probed: reservations without a request so far, by worker.
     """
 
-    __slots__ = ("_allowed", "_next", "_own_probes", "_tasks", "_unplaced", "probed")
+    __slots__ = ("_bound", "_free", "probed")
 
-    def __init__(
-        self,
-        tasks: int,
-        probed: Sequence[str],
-        allowed: Sequence[Allowed] = (),
-        own_probes: Sequence[Sequence[str]] = (),
-    ) -> None:
+    def __init__(self) -> None:
         self.probed: dict[str, int] = {}
-        for worker in probed:
+        self._free: deque[int] = deque()  # tasks for any worker
+        self._bound: dict[int, tuple[Sequence[str], Sequence[str]]] = {}  # by task: allowed and probed workers
+
+    def add_free(self, tasks: Iterable[int]) -> None:
+        """Seek any workers for these tasks."""
+        self._free.extend(tasks)
+
+    def add_bound(self, task: int, allowed: Sequence[str], probed: Sequence[str]) -> None:
+        """Seek a worker for a task among the allowed workers, some of which are probed for the task."""
+        self._bound[task] = allowed, probed
+
+    def reserve(self, workers: Iterable[str]) -> None:
+        """Note reservations at these workers, once per reservation."""
+        for worker in workers:
             self.probed[worker] = self.probed.get(worker, 0) + 1
-        self._next, self._tasks, self._allowed, self._own_probes = 0, tasks, allowed, own_probes
-        self._unplaced = dict.fromkeys(range(tasks)) if allowed else {}
 
     @property
     def over(self) -> bool:
         """Whether all tasks are handed out."""
-        return not self._unplaced if self._allowed else self._next == self._tasks
+        return not (self._free or self._bound)
 
     def hand_out(self, worker: str) -> int | None:
-        """The task for an asking worker, None where no task is left for the worker."""
-        there = self.probed.pop(worker)
-        if there > 1:
-            self.probed[worker] = there - 1
-        if not self._allowed:
-            task = self._next
-            self._next += 1
-            return task
-        ranks = ((rank, task) for task in self._unplaced if (rank := self._rank(task, worker)) is not None)
-        _, best = min(ranks, default=(0, None))
-        if best is not None:
-            del self._unplaced[best]
-        return best
+        """The task for an asking worker, None where no task is left for the worker.
 
-    def _rank(self, task: int, worker: str) -> int | None:
-        """0: the worker was probed for the task, 1: allowed on the worker, 2: allowed anywhere; None: not allowed."""
-        allowed = self._allowed[task]
-        if allowed is None:
-            return 2
-        if worker in self._own_probes[task]:
-            return 0
-        return 1 if worker in allowed else None
+        First a task probed there, then a task allowed there, at last a task for any worker.
+        """
+        # None: a reservation of an earlier search for the stage, before a task failed or was lost.
+        there = self.probed.pop(worker, None)
+        if there is not None and there > 1:
+            self.probed[worker] = there - 1
+        if self._bound:
+            ranks = ((worker not in own, task) for task, (allowed, own) in self._bound.items() if worker in allowed)
+            _, best = min(ranks, default=(False, None))
+            if best is not None:
+                del self._bound[best]
+                return best
+        return self._free.popleft() if self._free else None
+
+    def lose(self, worker: str) -> tuple[list[int], int]:
+        """Forget a worker; returns tasks bound to it and others, and lost reservations that other tasks may need."""
+        bound = [task for task, (allowed, _) in self._bound.items() if worker in allowed]
+        for task in bound:
+            del self._bound[task]
+        reservations = self.probed.pop(worker, 0)
+        return bound, reservations if self._free else 0
+
+    def take_free(self) -> list[int]:
+        """Take out all tasks for any worker."""
+        tasks = list(self._free)
+        self._free.clear()
+        return tasks

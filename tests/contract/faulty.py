@@ -48,7 +48,7 @@ def faulty_case(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
     )
     faults = replace(faults, speculation=None if disorder else _speculates(seed, made, faults))
     jobs = tuple(_with_gangs(rng, entry, made) for entry in made.workload.jobs)
-    if faults.tasks is not None and _may_list(seed, made, [entry.job for entry in jobs]):
+    if faults.tasks is not None and not disorder and _may_list(seed, made, [entry.job for entry in jobs]):
         faults = replace(faults, tasks=replace(faults.tasks, blacklist=1 + seed % 2))
     drawn = replace(
         made,

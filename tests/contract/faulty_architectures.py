@@ -4,27 +4,42 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
+from rm_emulator.audit import DeciderAudit
 from rm_emulator.engine.assemble import timing
-from rm_emulator.engine.config import Central, MultipleThinkers, SharedState, Thinker, TwoLevel
+from rm_emulator.engine.config import (
+    Central,
+    Decentralised,
+    EngineConfig,
+    MultipleThinkers,
+    SharedState,
+    Thinker,
+    TwoLevel,
+)
 from rm_emulator.engine.in_memory import run_in_memory
 from rm_emulator.engine.multiple_schedulers import MultipleSchedulers, assign_jobs, first_container
 from rm_emulator.engine.recording import MemoryRecording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.engine.thinking import ThinkingProfile
+from rm_emulator.engine.workers import Workers
 from rm_emulator.testing import Case, Subject
 from rm_emulator.workload.model import WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.checks import validate
 from schedulers.core.events import Event
 from schedulers.core.log import Header, Log, SchedulerConfig, parse
+from schedulers.core.model import Stage
 from schedulers.core.replay import Replay
 from schedulers.core.scheduler import Scheduler
+from schedulers.decentralised.decider import Decentraliser
+from schedulers.decentralised.decider import decider as decider_of
 from tests.contract.faulty import faulty_case, replace
 
 POLICIES = ("requeue", "fifo", "sjf", "fair", "drf", "tetris", "las", "gs", "random", "srpt")
-Thinking = Central | TwoLevel | SharedState
+Drawn = Central | TwoLevel | SharedState | Decentralised
+METHODS = ("random", "per_task", "batch", "late_binding")
 
 
 class Ran(NamedTuple):
@@ -32,7 +47,7 @@ class Ran(NamedTuple):
 
     simulation: Simulation
     kept: MemoryRecording
-    deciders: list[Scheduler]
+    deciders: list[Scheduler] | list[Decentraliser]
     logs: list[list[bytes]]
 
 
@@ -47,6 +62,8 @@ def faulty_architecture(seed: int) -> Case:
         architecture=_architecture(keyed.generator(seed, "contract architectures"), made.config.heartbeat_ms < 500),
     )
     jobs = tuple(map(_behind_barriers, made.workload.jobs))
+    if isinstance(config.architecture, Decentralised):
+        config, jobs = _unseen(config), tuple(_unseen_job(seed, entry, made) for entry in jobs)
     workload = replace(made.workload, jobs=jobs)
     return replace(made, name=f"faulty_architecture({seed})", config=config, workload=workload)
 
@@ -56,10 +73,47 @@ def _behind_barriers(entry: WorkloadJob) -> WorkloadJob:
     return replace(entry, job=replace(entry.job, stages=stages))
 
 
-def _architecture(rng: np.random.Generator, fine: bool) -> Thinking:
+def _unseen(config: EngineConfig) -> EngineConfig:
+    """Without what only somebody could heed who sees the cluster: limits of queues, stages that back off."""
+    faults = config.faults
+    assert faults is not None
+    if faults.tasks is not None:
+        faults = replace(faults, tasks=replace(faults.tasks, backoff_ms=0))
+    return replace(config, queues=(), faults=faults)
+
+
+def _unseen_job(seed: int, entry: WorkloadJob, made: Case) -> WorkloadJob:
+    """Without gangs; half of the stages have input, which lies on two nodes."""
+    names = [node.id for node in made.config.nodes]
+
+    def stage(index: int, there: Stage) -> Stage:
+        rng = keyed.generator(seed, "contract hosts", entry.job.id, index)
+        at = [tuple(str(name) for name in rng.choice(names, 2)) for _ in range(there.tasks)]
+        return replace(there, gang=False, hosts=tuple(at) if rng.random() < 0.5 else ())
+
+    stages = tuple(stage(index, there) for index, there in enumerate(entry.job.stages))
+    return replace(entry, job=replace(entry.job, stages=stages, queue="default"))
+
+
+def _decentralised(rng: np.random.Generator, unit: int) -> Decentralised:
+    method = METHODS[int(rng.integers(0, 4))]
+    return Decentralised(
+        schedulers=2,
+        method=method,  # type: ignore[arg-type]
+        probe_ratio=float(rng.choice([1.0, 1.5, 2.0])),
+        constraints=method != "batch" and rng.random() < 0.5,
+        cancellation=rng.random() < 0.7,
+        worker_order="user_round_robin" if rng.random() < 0.3 else "fifo",
+        message_ms=int(rng.choice([0, 1, unit // 10, unit])),
+    )
+
+
+def _architecture(rng: np.random.Generator, fine: bool) -> Drawn:
     unit, retry = (20, 100) if fine else (400, 1000)
     times = [int(rng.integers(0, 4)) * unit for _ in range(3)]
-    kind = int(rng.integers(0, 3))
+    kind = int(rng.integers(0, 5))
+    if kind > 2:
+        return _decentralised(rng, unit)
     if kind == 0:
         return Central(t_job_ms=times[0] + 1, t_task_ms=unit // 10, retry_ms=retry)
     thinkers = tuple(Thinker(name=f"s{n}", t_job_ms=ms, t_task_ms=unit // 10) for n, ms in enumerate(times))
@@ -76,6 +130,8 @@ def _architecture(rng: np.random.Generator, fine: bool) -> Thinking:
 
 def run_architecture(made: Case) -> Ran:
     """Run a scenario to its end."""
+    if isinstance(made.config.architecture, Decentralised):
+        return _run_workers(made, made.config.architecture)
     who = made.config.architecture
     rng = keyed.generator(made.seed, "contract architectures' policies")
     thinkers = who.thinkers if isinstance(who, MultipleThinkers) else (Thinker(name="all"),)
@@ -89,6 +145,24 @@ def run_architecture(made: Case) -> Ran:
     for log in kept_logs:
         log.flush()
     return Ran(simulation, kept, deciders, [b"".join(chunks).splitlines(keepends=True) for chunks in logs])
+
+
+def _run_workers(made: Case, who: Decentralised) -> Ran:
+    chunks: list[bytes] = []
+    log = Log(chunks.append)
+    config = SchedulerConfig(
+        resources=made.config.resources,
+        policy={"kind": "fifo"},
+        offers=timing(made.config).offers,
+        seed=made.seed,
+        decentralised=msgspec.to_builtins(who.probing),
+    )
+    decider = Decentraliser(config, log=log)
+    audit = DeciderAudit(decider)
+    simulation, kept = run_in_memory(made.config, made.workload, Workers(audit), seed=made.seed)
+    audit.drained()
+    log.flush()
+    return Ran(simulation, kept, [decider], [b"".join(chunks).splitlines(keepends=True)])
 
 
 def _settings(made: Case, policy: str, number: int) -> SchedulerConfig:
@@ -123,9 +197,11 @@ def check_architecture(made: Case) -> Ran:
 
 def _replays(lines: list[bytes]) -> None:
     """The log replays, and a scheduler restored from a snapshot halfway decides as the original scheduler."""
-    facts: list[Event] = [step.event for step in Replay(lines)]
     header = next(parse(lines))
     assert isinstance(header, Header)
+    facts: list[Event] = [step.event for step in Replay(lines, decider_of)]
+    if header.config.decentralised is not None:
+        return  # no snapshots are taken of workers
     original, half = Scheduler(header.config), len(facts) // 2
     for event in facts[:half]:
         original.handle(event)
@@ -168,3 +244,8 @@ def _all_given_back(ran: Ran) -> None:
     assert not ran.simulation.containers, "containers left on nodes"
     if isinstance(profile, ThinkingProfile):
         assert profile.free == [list(node.room) for node in ran.simulation.config.nodes], "room is held for nothing"
+    for decider in ran.deciders:
+        # Messages to a worker out of hearing still wait where the run ends before anybody has noticed.
+        if isinstance(decider, Decentraliser) and not profile._unheard:
+            for worker in decider._workers.values():
+                assert (worker.free, len(worker.queue), worker.asking) == (worker.slots, 0, []), worker.name

@@ -12,7 +12,7 @@ import pytest
 from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.branch import obstacle
 from rm_emulator.engine.config import (
-    Decentralised,
+    Central,
     Disorder,
     EngineConfig,
     FaultKind,
@@ -338,7 +338,8 @@ FORGETS = Faults(restarts=(Restart(at_ms=1, lasts_ms=1, recovery=False),))
     [
         ({"nodes": (Node(id="other", capacity=(1000, 1024)),)}, "'n0', which is not there"),
         ({"faults": FORGETS, "profile": "kubernetes"}, "whose leaders know all objects"),
-        ({"architecture": Decentralised(), "profile": "events"}, "architecture 'decentralised'"),
+        ({"faults": FORGETS, "architecture": Central(t_job_ms=100), "profile": "events"}, "architecture 'central'"),
+        ({"faults": FORGETS, "disorder": Disorder()}, "disorder"),
     ],
 )
 def test_faults_are_refused_where_they_have_no_meaning(more: dict[str, Any], words: str) -> None:

@@ -1,15 +1,17 @@
-"""Faults where schedulers think: what each has heard when it claims, and what becomes of its claims."""
+"""Faults where schedulers think, or see no cluster: what each has heard, and what becomes of claims and messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from rm_emulator.engine.config import (
     Architecture,
     Central,
+    Decentralised,
     EngineConfig,
     Faults,
     GiveUp,
@@ -21,10 +23,12 @@ from rm_emulator.engine.config import (
 from rm_emulator.engine.config import SharedState as Shared
 from rm_emulator.engine.in_memory import MemoryRun, run_in_memory
 from rm_emulator.engine.multiple_schedulers import MultipleSchedulers, assign_jobs, first_container
+from rm_emulator.engine.workers import Workers
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.scheduler import Scheduler
+from schedulers.decentralised.decider import Decentraliser
 
 ONE = (Thinker(name="x", t_job_ms=1000, t_task_ms=0),)
 THINKING: dict[str, Architecture] = {
@@ -54,6 +58,11 @@ def run(architecture: Architecture, jobs: Sequence[WorkloadJob], *outages: NodeF
         architecture=architecture,
         faults=Faults(outages=outages, **more),
     )
+    workload = Workload(name="w", jobs=tuple(jobs), resources=("cpu",))
+    if isinstance(architecture, Decentralised):
+        plain = msgspec.to_builtins(architecture.probing)
+        rules = SchedulerConfig(resources=("cpu",), policy={"kind": "fifo"}, decentralised=plain)
+        return run_in_memory(config, workload, Workers(Decentraliser(rules)))
     thinkers = getattr(architecture, "thinkers", ONE)
     schedulers = [
         Scheduler(
@@ -63,7 +72,6 @@ def run(architecture: Architecture, jobs: Sequence[WorkloadJob], *outages: NodeF
         )
         for n in range(len(thinkers))
     ]
-    workload = Workload(name="w", jobs=tuple(jobs), resources=("cpu",))
     return run_in_memory(config, workload, MultipleSchedulers(schedulers, assign_jobs(jobs, thinkers)))
 
 
@@ -161,3 +169,79 @@ def test_a_job_that_was_given_up_is_over_when_its_last_container_is_lost() -> No
     assert [row.placed for row in ran.recording.tries] == [4, 0, 0]
     assert [code for *_, code in attempts(ran)] == [-100] * 4
     assert [row.finish_ms for row in ran.recording.jobs] == [None]
+
+
+# -- workers with queues: a message takes 10 ms, so that a reservation leads to a start after 30 ms -------------
+
+
+SPARROW = Decentralised(message_ms=10, probe_ratio=1.0)
+#: From the search for a worker to the start of the task, ms.
+METHODS = pytest.mark.parametrize(
+    ("method", "takes"), [("random", 10), ("per_task", 30), ("batch", 30), ("late_binding", 30)]
+)
+Method = Literal["random", "per_task", "batch", "late_binding"]
+
+
+def test_a_task_lost_with_its_worker_waits_at_another_worker() -> None:
+    ran = run(SPARROW, [source("a", tasks=2)], fault(1000))
+    # The second reservation waits at n1 from 1.01 s on, and is asked about when n1 is free.
+    assert attempts(ran) == [("n0", 30, 1000, -100), ("n1", 30, 10_030, 0), ("n1", 10_050, 20_050, 0)]
+
+
+def test_reservations_at_a_dead_worker_are_made_elsewhere_when_the_death_is_noticed() -> None:
+    ran = run(SPARROW, [source("a", tasks=2, ms=1000)], fault(5), noticed_after_ms=5000)
+    assert attempts(ran) == [("n1", 30, 1030, 0), ("n1", 5035, 6035, 0)]
+
+
+def test_what_waits_at_a_drained_worker_waits_elsewhere_and_what_runs_there_goes_on() -> None:
+    ran = run(SPARROW, [source("a", tasks=4)], fault(1000, kind="drain"))
+    assert attempts(ran) == [
+        ("n0", 30, 10_030, 0),
+        ("n1", 30, 10_030, 0),
+        ("n1", 10_050, 20_050, 0),
+        ("n1", 20_070, 30_070, 0),
+    ]
+
+
+def test_messages_to_a_silent_worker_wait_until_it_is_heard_again() -> None:
+    ran = run(SPARROW, [source("a")], fault(5, 2000, kind="silent"), nodes=1, noticed_after_ms=5000)
+    assert attempts(ran) == [("n0", 2020, 12_020, 0)]
+
+
+@METHODS
+@pytest.mark.parametrize("at", [0, 100])
+def test_tasks_without_any_worker_wait_for_the_first_that_comes(method: Method, takes: int, at: int) -> None:
+    one = Decentralised(message_ms=10, method=method)
+    ran = run(one, [source("a", at=at)], fault(5, 2000), nodes=1)
+    assert attempts(ran) == [("n0", 2000 + takes, 12_000 + takes, 0)]
+
+
+@METHODS
+def test_a_failed_task_is_launched_anew_a_message_after_its_failure(method: Method, takes: int) -> None:
+    one = Decentralised(message_ms=10, method=method)
+    ran = run(one, [source("a")], tasks=TaskFaults(probability=1.0, attempts=2))
+    first, second = ran.recording.tasks
+    assert (first.code, second.code, second.attempt) == (1, 1, 1)
+    assert second.granted_ms == first.ended_ms + 10 + takes
+    assert [row.failed_ms for row in ran.recording.jobs] == [second.ended_ms]
+
+
+@pytest.mark.parametrize(("method", "at"), [("per_task", 515), ("batch", 515), ("late_binding", 30)])
+def test_answers_of_a_dead_worker_are_awaited_until_the_death_is_noticed(method: Method, at: int) -> None:
+    both = Decentralised(message_ms=10, method=method, probe_ratio=2.0)
+    ran = run(both, [source("a")], fault(5), noticed_after_ms=500)
+    # With late binding n1 asks by itself; else its answer waits from 20 ms on for that of n0, until 505 ms.
+    assert attempts(ran) == [("n1", at, 10_000 + at, 0)]
+
+
+def test_a_job_too_large_for_the_workers_left_waits_and_one_too_large_for_all_is_given_up() -> None:
+    large = WorkloadJob(
+        job=Job(id="large", stages=(Stage(name="s", tasks=1, demand=(9,)),)), submit_ms=100, runtimes=(Fixed(5),)
+    )
+    ran = run(SPARROW, [large, source("a", at=200)], fault(5, 2000), nodes=1)
+    assert {row.id: row.finish_ms for row in ran.recording.jobs} == {"large": None, "a": 12_030}
+
+
+def test_stages_that_back_off_are_refused_where_workers_have_queues() -> None:
+    with pytest.raises(ValueError, match="no task backs off with architecture 'decentralised'"):
+        run(SPARROW, [source("a")], tasks=TaskFaults(probability=0.5, backoff_ms=1000))

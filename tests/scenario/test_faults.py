@@ -145,7 +145,6 @@ def test_a_mistake_is_named_with_its_place(faults: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"architecture": {"kind": "decentralised"}}, "does not go with architecture 'decentralised'"),
         ({"until": "30s"}, "1m is after the end of the run (`until: 30s`)"),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import log1p
 from typing import Any, Final
 
-from rm_emulator.engine.calendar import ASK, END
+from rm_emulator.engine.calendar import ASK, END, Enter
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.feature import Feature
@@ -42,6 +42,8 @@ class FailingTasks(Feature):
         self._failures_on: dict[str, Counter[str]] = {}  # by job and node
         self.hung: dict[int, int] = {}
         """Attempts that stand still, by container, each with the time since, ms."""
+        self.enter: Enter = engine.enter_end
+        """Enters what ends an attempt."""
         engine.enter_end = self._enter_end
 
     @classmethod
@@ -82,10 +84,10 @@ class FailingTasks(Feature):
         elif fails is not None:
             after, callback = fails, self._fail
         else:
-            self.engine.calendar.at(when, rank, key, callback, value)
+            self.enter(when, rank, key, callback, value)
             return
         # Drawn from the attempt's first instant on, when a member of a gang may still wait: never in the past.
-        self.engine.calendar.at(max(when - value.runtime + after, self.engine.calendar.now), rank, key, callback, value)
+        self.enter(max(when - value.runtime + after, self.engine.calendar.now), rank, key, callback, value)
 
     def _hangs_after(self, container: Container) -> int | None:
         """Time from the start of an attempt until it hangs, ms; None for an attempt that does not."""

@@ -149,9 +149,11 @@ def _listed(workers: str | Sequence[str]) -> list[str]:
 class _Decider(Decentraliser):
     """What is at a worker at the start comes to it without a message."""
 
-    def _search_workers(self, job: JobState, stage: StageState, decisions: list[Decision]) -> None:
+    def _search_workers(
+        self, job: JobState, stage: StageState, tasks: Sequence[int], decisions: list[Decision], *, again: bool = False
+    ) -> None:
         if not job.id.startswith(_THERE):
-            super()._search_workers(job, stage, decisions)
+            super()._search_workers(job, stage, tasks, decisions, again=again)
             return
         for task in range(stage.tasks):
             self._launched(Launch(job.id, stage.index, 0, job.id.removeprefix(_THERE), task), decisions)
