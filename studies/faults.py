@@ -302,7 +302,8 @@ def speculation_rows(loads: Sequence[float] = (0.5, 0.9)) -> Iterator[list[str]]
         for rule, runs in found.items():
             gains = [100 * (1 - run[0] / still[0]) for run, still in zip(runs, found["none"], strict=True)]
             columns = [[run[0] for run in runs], gains, [run[1] for run in runs], [run[2] for run in runs]]
-            yield [f"{load:g}", rule, *(over_seeds(column, 1) for column in columns)]
+            shown = (over_seeds(column, digits) for column, digits in zip(columns, (0, 1, 1, 1), strict=True))
+            yield [f"{load:g}", rule, *shown]
 
 
 def main(

@@ -140,10 +140,8 @@ class Work:
     def cancelled(self, event: JobCancelled) -> str | None:
         """Nothing more of the job is launched."""
         job = self.jobs.get(event.job)
-        if job is None:
-            return "unknown"
-        if job.cancelled:
-            return "duplicate"
+        if job is None or job.cancelled:
+            return "unknown" if job is None else "duplicate"
         job.cancelled = True
         for index in list(job.open):
             self._close(job, job.stages[index])

@@ -337,7 +337,6 @@ class AssigningPolicy(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTask
             job = view.jobs[entry.job]
             stage = job.stages[entry.stage]
             kept: Sequence[int] = stage.demand
-            # Its master may stand behind the tasks of the job: their room would be kept for ever.
             if stage.parents_left and not _waits_for_master(job):
                 ends = _ends(node, view) if ends is None else ends
                 while ends and ends[-1][0] <= entry.start and any(kept):
@@ -541,6 +540,7 @@ def _changed(view: ClusterView) -> list[str]:
 
 def _waits_for_master(job: JobState) -> bool:
     """Whether the job's application master, its last stage, has yet to start."""
+    # The master may stand behind the tasks of its job: room kept for them would be kept for ever.
     return job.spec.stages[-1].master and job.stages[-1].waiting > 0
 
 

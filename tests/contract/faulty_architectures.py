@@ -13,6 +13,7 @@ from rm_emulator.engine.config import (
     Central,
     Decentralised,
     EngineConfig,
+    Faults,
     MultipleThinkers,
     SharedState,
     Thinker,
@@ -54,18 +55,26 @@ class Ran(NamedTuple):
 def faulty_architecture(seed: int) -> Case:
     """The jobs and faults of `faulty_case` behind barriers, under an architecture drawn from the number."""
     made = faulty_case(Subject(policy={"kind": "fifo"}), seed)
+    assert made.config.faults is not None
     config = replace(
         made.config,
         profile="events",
+        faults=_of_many(made.config.faults),
         executors=None,
         containers_per_heartbeat=None,
         architecture=_architecture(keyed.generator(seed, "contract architectures"), made.config.heartbeat_ms < 500),
     )
-    jobs = tuple(map(_behind_barriers, made.workload.jobs))
+    jobs = tuple(_behind_barriers(replace(entry, am=None)) for entry in made.workload.jobs)
     if isinstance(config.architecture, Decentralised):
         config, jobs = _unseen(config), tuple(_unseen_job(seed, entry, made) for entry in jobs)
     workload = replace(made.workload, jobs=jobs)
     return replace(made, name=f"faulty_architecture({seed})", config=config, workload=workload)
+
+
+def _of_many(faults: Faults) -> Faults:
+    """Without what needs one scheduler that hears of everything in order."""
+    tasks = None if faults.tasks is None else replace(faults.tasks, blacklist=None)
+    return replace(faults, tasks=tasks, masters=None, restarts=(), speculation=None)
 
 
 def _behind_barriers(entry: WorkloadJob) -> WorkloadJob:
