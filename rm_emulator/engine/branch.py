@@ -18,6 +18,7 @@ from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.execution import StageTimes
 from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.disorder import DisorderFeature
+from rm_emulator.engine.features.failing_masters import FailingMasters
 from rm_emulator.engine.features.failing_tasks import FailingTasks
 from rm_emulator.engine.features.node_faults import NodeFaults
 from rm_emulator.engine.features.overbooking import Overbooking
@@ -102,8 +103,14 @@ def obstacle(engine: Simulation) -> str:
         return "tasks of a node slow each other down (overbooking)"
     if engine.feature(DisorderFeature) is not None:
         return "facts come in disorder"
-    if (faults := engine.config.faults) is not None and (faults.restarts or faults.speculation is not None):
-        return "the resource manager restarts" if faults.restarts else "masters ask for copies"
+    if (faults := engine.config.faults) is not None:
+        there = {
+            "the resource manager restarts": bool(faults.restarts),
+            "masters ask for copies": faults.speculation is not None,
+            "masters may be lost": engine.feature(FailingMasters) is not None,
+        }
+        if reason := next((what for what, is_so in there.items() if is_so), ""):
+            return reason
     if any(isinstance(times, PerNode) for source in engine.workload.jobs for times in source.runtimes):
         return "run times are given by node"
     return ""

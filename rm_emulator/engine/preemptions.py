@@ -6,22 +6,12 @@ from typing import Final
 
 from rm_emulator.engine.calendar import END
 from rm_emulator.engine.containers import Container, Master
+from rm_emulator.engine.exit_codes import KILLED, KILLED_BY_MANAGER, PREEMPTED, TERMINATED
 from rm_emulator.engine.profile import Engine
 from schedulers.core.copies import COPY
 from schedulers.core.decisions import Preempt
 from schedulers.core.events import ContainerEnded, JobCancelled
 
-#: Exit code of a preempted container (YARN).
-PREEMPTED: Final = -102
-#: Exit code of a container without progress that its master ended (YARN: KILLED_BY_APPMASTER).
-KILLED_BY_MASTER: Final = -105
-#: Exit code of a container that ended with its job (YARN: KILLED_AFTER_APP_COMPLETION).
-KILLED: Final = -107
-#: Exit code of a container that the resource manager ends, such as those of a lost master (YARN:
-#: KILLED_BY_RESOURCEMANAGER, ContainerManagerImpl; the resource manager's own books say ABORTED).
-KILLED_BY_MANAGER: Final = -106
-#: Exit code of a process that was told to end (128 + SIGTERM).
-TERMINATED: Final = 143
 #: Rules of the end of a container whose job has failed, whose gang has lost a member, or whose master is lost; no
 #: scheduler decides by them.
 JOB_FAILED: Final = "job failed"

@@ -80,8 +80,8 @@ class LateSpeculation(SpeculationRule):
     """Copies the task with the longest time left, if its progress is among the slowest, on a node not too slow.
 
     Source: Zaharia et al., OSDI 2008, section 4: SpeculativeCap 10 % of the slots, SlowTaskThreshold and
-    SlowNodeThreshold the 25th percentiles; a task is looked at once it has run for a minute. The cap counts the copies
-    of a stage alone, since a master knows no other jobs.
+    SlowNodeThreshold the 25th percentiles; a task is looked at once it has run for a minute (by secondary texts). The
+    cap counts the copies of a stage alone, since a master knows no other jobs.
     """
 
     pause_ms = LOOK_MS

@@ -354,3 +354,19 @@ def test_a_run_with_faults_goes_on_from_a_moment_but_nobody_takes_it_over() -> N
     simulation = Ran(batch("a", ms=1000), outages=OUTAGE).simulation
     assert obstacle(simulation) == ""
     assert takeover_obstacle(simulation) == "nodes or tasks have faults"
+
+
+@pytest.mark.parametrize(
+    ("faults", "why"),
+    [
+        (FORGETS, "the resource manager restarts"),
+        (Faults(speculation="late"), "masters ask for copies"),
+        (Faults(outages=(fault(1),)), "masters may be lost"),
+    ],
+)
+def test_a_run_whose_masters_or_manager_break_does_not_go_on_from_a_moment(faults: Faults, why: str) -> None:
+    config = faulty(1, "yarn", faults)
+    am = (1000, 1024) if why == "masters may be lost" else None
+    jobs = [msgspec.structs.replace(batch("a"), am=am)]
+    simulation = Simulation(config, workload_of(config, jobs), fifo(config))
+    assert obstacle(simulation) == why

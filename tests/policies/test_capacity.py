@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rm_emulator.engine.preemptions import PREEMPTED
+from rm_emulator.engine.exit_codes import PREEMPTED
 from rm_emulator.testing import job, node, scheduler, stage
 from schedulers.core.decisions import Place, Preempt
 from schedulers.core.events import ContainerEnded, Heartbeat, JobSubmitted, QueueChanged, Tick

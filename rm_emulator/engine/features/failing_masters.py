@@ -17,7 +17,7 @@ from rm_emulator.engine.calendar import END
 from rm_emulator.engine.config import MasterFaults
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.execution import LONGEST_MS
-from rm_emulator.engine.features.failing_tasks import FAILED
+from rm_emulator.engine.exit_codes import FAILED
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.preemptions import MASTER_LOST, fail_job
 from rm_emulator.engine.profile import Engine

@@ -9,15 +9,14 @@ from typing import Any, Final
 
 from rm_emulator.engine.calendar import ASK, END, Enter
 from rm_emulator.engine.containers import Container, Master
+from rm_emulator.engine.exit_codes import FAILED, KILLED_BY_MASTER
 from rm_emulator.engine.features.checkpoints import Checkpoints
 from rm_emulator.engine.features.feature import Feature
-from rm_emulator.engine.preemptions import KILLED_BY_MASTER, fail_job
+from rm_emulator.engine.preemptions import fail_job
 from rm_emulator.engine.profile import Engine
 from schedulers.core import keyed
 from schedulers.core.events import JobChanged, NodesRefused, StageWithdrawn
 
-#: Exit code of an attempt that failed by itself.
-FAILED: Final = 1
 _MS_PER_HOUR: Final = 3_600_000
 #: As of Kubernetes' controller of Jobs.
 _LONGEST_BACKOFF_MS: Final = 360_000

@@ -14,9 +14,10 @@ from typing import Any
 from rm_emulator.engine.calendar import ASK, END, FIRST, START
 from rm_emulator.engine.config import Restart
 from rm_emulator.engine.containers import Container
+from rm_emulator.engine.exit_codes import KILLED_BY_MANAGER
 from rm_emulator.engine.features.feature import Feature
 from rm_emulator.engine.features.node_faults import NodeFaults
-from rm_emulator.engine.preemptions import KILLED_BY_MANAGER, lose
+from rm_emulator.engine.preemptions import lose
 from rm_emulator.engine.profile import Engine
 from schedulers.core.events import ContainerEnded, ContainerStarted, JobCancelled
 

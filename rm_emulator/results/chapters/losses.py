@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from rm_emulator.engine.preemptions import KILLED, KILLED_BY_MANAGER, KILLED_BY_MASTER, PREEMPTED, TERMINATED
+from rm_emulator.engine.exit_codes import KILLED, KILLED_BY_MANAGER, KILLED_BY_MASTER, PREEMPTED, TERMINATED
 from rm_emulator.results.chapters.diary import Diary, clock, plural
 from schedulers.core.containers import ABORTED
 from schedulers.core.events import Event, JobChanged, StageWithdrawn
