@@ -43,7 +43,7 @@ def faulty_case(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
         noticed_after_ms=int(rng.choice([0, span // 50, span // 5])),
         evicted_after_ms=int(rng.choice([0, span // 20])),
         drain_limit_ms=int(rng.choice([0, span // 10, 10 * span])),
-        checkpoints=_saved(seed, span) if made.config.executors is None else None,
+        checkpoints=_saved(seed, span) if made.config.executors is None and not disorder else None,
         restarts=() if disorder else _restarts(seed, span, forgets=made.config.profile != "kubernetes"),
     )
     faults = replace(faults, speculation=None if disorder else _speculates(seed, made, faults))

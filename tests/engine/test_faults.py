@@ -13,6 +13,7 @@ from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.branch import obstacle
 from rm_emulator.engine.config import (
     Central,
+    CheckpointRules,
     Disorder,
     EngineConfig,
     FaultKind,
@@ -330,6 +331,7 @@ def test_a_node_keeps_its_faults_whatever_other_nodes_there_are() -> None:
 
 # -- combinations without a meaning yet -------------------------------------------------------------
 
+SAVES = Faults(outages=(fault(1),), checkpoints=CheckpointRules(every_ms=1000))
 FORGETS = Faults(restarts=(Restart(at_ms=1, lasts_ms=1, recovery=False),))
 
 
@@ -340,6 +342,7 @@ FORGETS = Faults(restarts=(Restart(at_ms=1, lasts_ms=1, recovery=False),))
         ({"faults": FORGETS, "profile": "kubernetes"}, "whose leaders know all objects"),
         ({"faults": FORGETS, "architecture": Central(t_job_ms=100), "profile": "events"}, "architecture 'central'"),
         ({"faults": FORGETS, "disorder": Disorder()}, "disorder"),
+        ({"faults": SAVES, "disorder": Disorder()}, "faults with checkpoints do not go with disorder"),
     ],
 )
 def test_faults_are_refused_where_they_have_no_meaning(more: dict[str, Any], words: str) -> None:
