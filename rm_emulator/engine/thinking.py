@@ -262,7 +262,7 @@ class ThinkingProfile(Profile):
         self.release(container)
 
     def freed(self, node: int | None) -> None:
-        """End jobs that were given up, and whose last container was preempted."""
+        """End each job that was given up and has lost its last container to preemption."""
         self._finish_given_up()
 
     def _finish_given_up(self) -> None:

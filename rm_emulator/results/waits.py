@@ -162,7 +162,7 @@ def stretches(jobs: pl.DataFrame, tasks: Attempts, nodes: pl.DataFrame, said: Lo
 
 
 def _since_last_submission(jobs: pl.DataFrame, tasks: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The jobs and attempts without what jobs did before they began anew."""
+    """The jobs and attempts, without the attempts of jobs before their last submission."""
     if "resubmitted_ms" not in jobs.columns:
         return jobs, tasks
     jobs = jobs.with_columns(submit_ms=pl.coalesce("resubmitted_ms", "submit_ms"))

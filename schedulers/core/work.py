@@ -359,7 +359,7 @@ class Work:
         return pilot
 
     def ask_copy(self, job: JobState, stage: StageState, task: int, apart: tuple[str, ...]) -> None:
-        """Let one more container of a task wait. apart: nodes on which it must not be."""
+        """Let one more container of a task wait. apart: nodes closed to the container."""
         stage.copies[task] = apart
         stage.waiting += 1
         self._let_wait(job, stage)

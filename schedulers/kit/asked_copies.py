@@ -7,7 +7,7 @@ from schedulers.core.policy import ClusterView, Suggestion, Suggestions
 
 
 class AskedCopies:
-    """The copies asked for; they follow from the state, so that no memory keeps them."""
+    """The copies asked for, which follow from the state: no memory keeps them."""
 
     __slots__ = ("_stages",)
 

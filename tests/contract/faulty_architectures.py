@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -40,7 +40,12 @@ from tests.contract.faulty import faulty_case, replace
 
 POLICIES = ("requeue", "fifo", "sjf", "fair", "drf", "tetris", "las", "gs", "random", "srpt")
 Drawn = Central | TwoLevel | SharedState | Decentralised
-METHODS = ("random", "per_task", "batch", "late_binding")
+METHODS: Final[tuple[Literal["random", "per_task", "batch", "late_binding"], ...]] = (
+    "random",
+    "per_task",
+    "batch",
+    "late_binding",
+)
 
 
 class Ran(NamedTuple):
@@ -108,7 +113,7 @@ def _decentralised(rng: np.random.Generator, unit: int) -> Decentralised:
     method = METHODS[int(rng.integers(0, 4))]
     return Decentralised(
         schedulers=2,
-        method=method,  # type: ignore[arg-type]
+        method=method,
         probe_ratio=float(rng.choice([1.0, 1.5, 2.0])),
         constraints=method != "batch" and rng.random() < 0.5,
         cancellation=rng.random() < 0.7,

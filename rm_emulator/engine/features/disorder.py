@@ -64,7 +64,7 @@ class DisorderFeature(Feature):
         return []
 
     def hear_all(self, node: str) -> None:
-        """Tell all completions that the node has reported; what comes later repeats them."""
+        """Tell all completions reported by the node; facts told later repeat these completions."""
         # The application counted these tasks: a loss heard before would make the scheduler run the tasks again.
         held = self.engine.control.containers
         for number, event in list(self._unheard.items()):

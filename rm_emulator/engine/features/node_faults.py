@@ -167,7 +167,7 @@ class NodeFaults(Feature):
                 self._follow(anew)
 
     def lose_silent(self) -> None:
-        """Lose all nodes that do not report to a manager which knew none of them."""
+        """Lose all silent nodes, of which a manager without memory knows nothing."""
         for out in list(self._out.values()):
             if out.fault.kind in _UNHEARD and not out.lost:
                 self._lose(out)

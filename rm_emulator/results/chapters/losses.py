@@ -1,4 +1,4 @@
-"""Attempts of the job that ended early, and stages that back off since."""
+"""Attempts of a job that ended early, and stages that ask for nothing for a while after a failure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Together(msgspec.Struct):
 
 
 class Losses:
-    """Tells of attempts that end early, those of an instant together, and of stages that back off."""
+    """Tells of attempts that end early, all attempts of an instant together, and of stages that back off."""
 
     def __init__(self, spec: Job, diary: Diary) -> None:
         self._spec, self._diary = spec, diary
@@ -95,7 +95,7 @@ class Losses:
                     self._diary.note("stage", event.at, f"stage {name} asks for tasks again after {waited}")
 
     def backing_off(self, stage: str) -> str:
-        """Why the stage of this name asks for nothing; empty for one that was not withdrawn."""
+        """Why the stage of this name asks for nothing; empty for a stage that was not withdrawn."""
         for index, since in self._withdrawn.items():
             if self._spec.stages[index].name == stage:
                 if index in self._failed:
