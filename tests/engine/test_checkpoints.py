@@ -8,7 +8,7 @@ import pytest
 
 from rm_emulator.engine.assemble import settled
 from rm_emulator.engine.config import CheckpointRules, EngineConfig, Executors, Faults, NodeFault, TaskFaults
-from rm_emulator.engine.preemptions import KILLED_BY_MASTER
+from rm_emulator.engine.exit_codes import KILLED_BY_MASTER
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload
 from schedulers.core.model import Node
 from tests.engine.test_faults import DAY, HOUR, MINUTE, Ran, batch, fault

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from rm_emulator.engine.config import TaskFaults
-from rm_emulator.engine.preemptions import KILLED_BY_MASTER
+from rm_emulator.engine.exit_codes import KILLED_BY_MASTER
 from rm_emulator.workload.model import WorkloadJob
 from schedulers.core.events import ContainerEnded, NodeLost
 from tests.engine.test_faults import HOUR, Ran, batch, fault
