@@ -1,7 +1,7 @@
 """When will it run: how good the answers of `simulate` are, beside one who is told the truth and two simple rivals.
 
-`make tables` runs it. Runs and scores are kept under OUT, so a killed study goes on; docs/results-when.md is written
-from its template.
+`make tables` runs it. Runs and the answers of each moment are kept under OUT, so a killed study goes on;
+docs/results-when.md is written from its template.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import typer
 
-from rm_emulator.files import replacing, write_file
+from rm_emulator.files import write_file
 from rm_emulator.forecasts.scoring import Law, pinballs, scores
 from rm_emulator.program import end
 from rm_emulator.workload.synthetic import PRESETS
@@ -91,20 +91,19 @@ def _extract(form: str, path: Path, jobs: int, load: float, **options: float) ->
 
 
 def measure(out: Path, name: str, scenario: Mapping[str, Any], questions: int, draws: int) -> pl.DataFrame:
-    """The scores of all seeds, kept beside the runs by number of questions of a seed."""
+    """The scores of all seeds; the answers of each moment are kept beside the runs."""
     results = run(scenario, out / name, None, progress=False)
     ((label, runs),) = results.by_label.items()
     part = -(-questions // len(runs))
     frames = []
     for seed in runs:
-        kept = out / f"{name}-{seed}-{part}-{draws}.parquet"
-        if not kept.exists():
-            found = scores(
-                out / name, label=label, seed=seed, questions=part, draws=draws, law=_law(scenario), progress=_report
-            )
-            with replacing(kept) as file:
-                found.write_parquet(file)
-        frames.append(pl.read_parquet(kept).with_columns(seed=pl.lit(seed)))
+        kept = out / f"{name}-{seed}-{part}-{draws}"
+        kept.mkdir(exist_ok=True)
+        found = scores(
+            out / name, label=label, seed=seed, questions=part, draws=draws, law=_law(scenario), kept=kept,
+            progress=_report,
+        )  # fmt: skip
+        frames.append(found.with_columns(seed=pl.lit(seed)))
     return pl.concat(frames)
 
 

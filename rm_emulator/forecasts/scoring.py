@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ import polars as pl
 
 from rm_emulator.engine.containers import Master
 from rm_emulator.engine.execution import ListedTimes
+from rm_emulator.files import replacing
 from rm_emulator.forecasts.answers import QUANTILES, at_quantiles
 from rm_emulator.forecasts.arrivals import Recent
 from rm_emulator.forecasts.draws import KnownRunTimes, StageBelief
@@ -33,6 +34,12 @@ _FROM, _TO = 0.2, 0.8
 _WINDOW: Final = 0.1
 #: Remaining times below are left out (s): whatever is answered is as good.
 LEAST_S: Final = 30.0
+
+#: Columns of `scores`.
+_COLUMNS: Final = {
+    "job": pl.String, "at_s": pl.Float64, "came_s": pl.Float64, "answerer": pl.String, "p10_s": pl.Float64,
+    "p50_s": pl.Float64, "p90_s": pl.Float64,
+}  # fmt: skip
 
 #: An answer: the remaining time to the end at each of QUANTILES, s; None where the answerer has no answer.
 Quantiles = tuple[float, float, float] | None
@@ -61,23 +68,25 @@ def scores(
     draws: int = 20,
     arrivals: bool = True,
     law: Law | None = None,
+    kept: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> pl.DataFrame:
     """A row per question and answerer: job, at_s, came_s (remaining time that came), answerer, p10_s, p50_s, p90_s.
 
     questions: how many at least, as far as the run has so many; at most `a_moment` at a moment, since the questions of
-    a moment share its plays. draws: of each answer. arrivals: jobs go on to arrive as before the moment; nothing of
-    the jobs that really came is known. law: draws the workload. Answerers: `simulate`; `told`, the same plays with the
-    true mean and variation of each stage in place of beliefs; `law`, the same plays by who knows the law; `drain_rate`,
-    the jobs before this one over the jobs that ended per second (kueue#14477); `progress`, the elapsed time over the
-    part of the tasks that has ended (Spark).
+    a moment share its plays. draws: of each answer. arrivals: jobs go on to arrive as before the moment; nothing of the
+    jobs that really came is known. law: draws the workload. kept: folder where the answers of each moment are kept, so
+    that a stopped call goes on; for these settings alone. Answerers: `simulate`; `told`, the same plays with the true
+    mean and variation of each stage in place of beliefs; `law`, the same plays by who knows the law; `drain_rate`, the
+    jobs before this one over the jobs that ended per second (kueue#14477); `progress`, the elapsed time over the part
+    of the tasks that has ended (Spark).
     """
     table = read_table(folder / "runs" / label / str(seed), "jobs", ["id", "submit_ms", "finish_ms"])
     spans = [(submit, end) for _, submit, end in table.iter_rows() if end is not None]
     came = {job: end for job, _, end in table.iter_rows() if end is not None}
     run, random = paused(folder, label, seed), keyed.generator(seed, "questions")
     moments = _moments(spans, questions, a_moment)
-    rows: list[tuple[object, ...]] = []
+    frames = [pl.DataFrame(schema=_COLUMNS)]
     for number, at in enumerate(moments):
         run.advance(at)
         jobs = [job for name, job in run.simulation.jobs.items() if came.get(name, 0) - at >= 1000 * LEAST_S]
@@ -86,14 +95,27 @@ def scores(
             continue
         if progress is not None:
             progress(f"{label}, seed {seed}: moment {number + 1} of {len(moments)}")
-        for answerer, answers in _answers(run, asked, draws, law, arrivals=arrivals):
-            rows += [
-                (job.name, at / 1000, (came[job.name] - at) / 1000, answerer, *answer)
-                for job in asked
-                if (answer := answers.get(job.name)) is not None
-            ]
-    names = ("job", "at_s", "came_s", "answerer", "p10_s", "p50_s", "p90_s")
-    return pl.DataFrame(rows, names, orient="row")
+        file = None if kept is None else kept / f"{at}.parquet"
+        if file is not None and file.exists():
+            frames.append(pl.read_parquet(file))
+            continue
+        answered = _answers(run, asked, draws, law, arrivals=arrivals)
+        frames.append(_rows(answered, {job.name: came[job.name] for job in asked}, at))
+        if file is not None:
+            with replacing(file) as path:
+                frames[-1].write_parquet(path)
+    return pl.concat(frames)
+
+
+def _rows(answered: Iterable[tuple[str, Mapping[str, Quantiles]]], came: Mapping[str, int], at_ms: int) -> pl.DataFrame:
+    """The rows of a moment. came: end that came of each job asked about, ms."""
+    rows = [
+        (job, at_ms / 1000, (end - at_ms) / 1000, answerer, *answer)
+        for answerer, answers in answered
+        for job, end in came.items()
+        if (answer := answers.get(job)) is not None
+    ]
+    return pl.DataFrame(rows, _COLUMNS, orient="row")
 
 
 def _moments(spans: Sequence[tuple[int, int]], questions: int, a_moment: int) -> list[int]:

@@ -228,6 +228,19 @@ def test_live_jobs_of_a_moment_share_its_plays_up_to_a_limit(run: Path) -> None:
     assert together.height < alone.height
 
 
+def test_answers_that_are_kept_are_not_asked_for_again(run: Path, tmp_path: Path) -> None:
+    def asked() -> tuple[pl.DataFrame, dict[str, int]]:
+        found = scores(run, label="fifo", seed=1, questions=4, a_moment=1, draws=2, kept=tmp_path)
+        return found, {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
+
+    found, written = asked()
+    stopped_at = sorted(written)[-1]
+    (tmp_path / stopped_at).unlink()
+    again, rewritten = asked()
+    assert again.equals(found)
+    assert {name for name, at in rewritten.items() if at != written[name]} == {stopped_at}
+
+
 def test_the_pinball_loss_weighs_an_answer_by_its_quantile() -> None:
     # 10 too late costs 0.9, 0.5 and 0.1 of it at 10, 50 and 90 %; 10 too soon the rest of it.
     assert pinball(np.array([100.0]), np.array([[110.0, 110.0, 110.0]])) == pytest.approx(10 * (0.9 + 0.5 + 0.1) / 3)
