@@ -22,6 +22,7 @@ from rm_emulator.scenario.load import load
 from schedulers.learned import tree
 from schedulers.objects.names import RUN_SECONDS
 from tests import test_readme as readme
+from tests.commit import Commit
 from tests.packaged import WHOLE, Packaged
 from tests.pages import ROOT, SHELL, Block, Shell, blocks, commands, indexed, prints
 from tests.workload import samples
@@ -34,6 +35,14 @@ PAGES = sorted(
 #: The pages of docs/index.md in its order, which is a reader's, and then those that it leaves out.
 IN_ORDER = sorted(PAGES, key=lambda page: (page not in indexed(), indexed().index(page) if page in indexed() else 0))
 WITH_COMMANDS = [page for page in IN_ORDER if any(block.language in SHELL for block in blocks(page))]
+
+
+def _of_a_commit(page: str) -> Any:
+    """A page that the commit changed, or one of four others; all by night: they take as long as a third of CI."""
+    commit = Commit.here()
+    now = ROOT / page in (commit.changed or ()) or commit.draws(page, of=4)
+    return pytest.param(page, marks=() if now else pytest.mark.nightly)
+
 
 #: How commands begin that no test here runs -> why not, and who does.
 ELSEWHERE = {
@@ -135,7 +144,7 @@ def test_readme_runs_in_order(shared: Shell, packaged: Packaged) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_COMMANDS)
+@pytest.mark.parametrize("page", list(map(_of_a_commit, WITH_COMMANDS)))
 def test_the_commands_of_a_page_run_in_order(page: str, shared: Shell, packaged: Packaged) -> None:
     """In the folder in which README and the pages before it ran; a page that runs alone has a fresh folder."""
     for name, text in LEFT.get(page, {}).items():

@@ -5,57 +5,31 @@ A commit that concerns more than a quarter of all is held to a quarter of these;
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rm_emulator.testing import Subject
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
+from tests.commit import Commit
 
-ROOT = Path(__file__).parents[2]
+
+def concerns(commit: Commit, subject: Subject) -> bool:
+    """Whether it may have changed a file in which a part of the subject, or a base of its class, is defined."""
+    return commit.changed is None or not commit.changed.isdisjoint(files(subject))
 
 
-class Commit(NamedTuple):
-    """The commit that is checked out.
-
-    hash: '' where nothing is known of commits. changed: files that differ from the commit before, also uncommitted
-    ones; None where that commit is not known.
-    """
-
-    hash: str
-    changed: frozenset[Path] | None
-
-    @classmethod
-    def here(cls) -> Commit:
-        """The commit that git says is checked out."""
-        found = ""
-        try:
-            found = _git("rev-parse", "HEAD").strip()
-            changed = _git("diff", "--name-only", "HEAD~1").split()
-        except (OSError, subprocess.CalledProcessError):
-            return cls(found, None)
-        return cls(found, frozenset(ROOT / name for name in changed))
-
-    def concerns(self, subject: Subject) -> bool:
-        """Whether it may have changed a file in which a part of the subject, or a base of its class, is defined."""
-        return self.changed is None or not self.changed.isdisjoint(files(subject))
-
-    def held_to(self, subjects: Mapping[str, Subject]) -> set[str]:
-        """Names of the subjects that are tried in more scenarios; each worker of a run draws the same."""
-        concerned = {name for name, subject in subjects.items() if self.concerns(subject)}
-        # A change of a base class would add five minutes to CI.
-        if 4 * len(concerned) > len(subjects):
-            concerned = {name for name in concerned if self._drawn(name) % 4 == 0}
-        return concerned | {name for name in subjects if self._drawn(name) % 8 == 0}
-
-    def _drawn(self, name: str) -> int:
-        return sha256(f"{self.hash} {name}".encode()).digest()[0]
+def held(commit: Commit, subjects: Mapping[str, Subject]) -> set[str]:
+    """Names of the subjects that are tried in more scenarios; each worker of a run draws the same."""
+    concerned = {name for name, subject in subjects.items() if concerns(commit, subject)}
+    # A change of a base class would add five minutes to CI.
+    if 4 * len(concerned) > len(subjects):
+        concerned = {name for name in concerned if commit.draws(name, of=4)}
+    return concerned | {name for name in subjects if commit.draws(name, of=8)}
 
 
 def files(subject: Subject) -> frozenset[Path]:
@@ -76,7 +50,3 @@ def _kinds(spec: Any) -> Iterator[str]:
         yield spec["kind"]
         for value in spec.values():
             yield from _kinds(value)
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout

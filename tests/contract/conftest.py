@@ -9,7 +9,8 @@ from typing import Final, TypeGuard
 
 import pytest
 
-from tests.contract.chosen import Commit
+from tests.commit import Commit
+from tests.contract.chosen import held
 
 _ONE: Final = "test_promise"
 _MORE: Final = "test_promise_in_more_scenarios"
@@ -21,10 +22,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     matrix = [item for item in items if _names_a_subject(item)]
     if not matrix or config.getoption("--nightly"):
         return
-    held = Commit.here().held_to(matrix[0].module.BY_NAME)
+    tried = held(Commit.here(), matrix[0].module.BY_NAME)
     gone = set[pytest.Item]()
     for item in matrix:
-        if item.callspec.params["name"] in held:
+        if item.callspec.params["name"] in tried:
             continue
         if item.originalname == _ONE:
             item.add_marker(pytest.mark.slow)
