@@ -1,4 +1,4 @@
-"""DAGs under `tetris`, `graphene` and what learned on the real control plane: jobs, gangs, plans, speeds, replay."""
+"""DAGs on the real control plane under all that brain takes: jobs, gangs, plans, speeds, replay."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from devcluster.deployments import Running
 from schedulers.core.replay import Replay
 from schedulers.objects import names
 from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
+from tests.kubernetes.subjects import of_a_commit
 
 pytestmark = pytest.mark.controlplane
 
@@ -23,13 +24,10 @@ ETL = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("policy", "predictor"),
-    [("tetris", "slearn"), ("graphene", "point_estimate"), ("dispatch", "slearn"), ("decima", "slearn")],
-)
-def test_dags_run_to_their_end(alone: Devcluster, policy: str, predictor: str) -> None:
-    space = alone.namespace()
-    installed = Installed(alone, brain={"policy": {"kind": policy}, "predictor": {"kind": predictor}})
+@pytest.mark.parametrize("settings", list(of_a_commit()))
+def test_dags_run_to_their_end(alone: Devcluster, settings: dict[str, Any]) -> None:
+    space, policy = alone.namespace(), settings["policy"]["kind"]
+    installed = Installed(alone, brain=settings)
     try:
         submit(alone, dagjob("etl", space, ETL), dagjob("small", space, [stage("only", 2, 1)]))
         if policy == "graphene":
@@ -42,7 +40,7 @@ def test_dags_run_to_their_end(alone: Devcluster, policy: str, predictor: str) -
         installed.stop()
     assert installed.replay() > 0
     kinds = [Replay(file.read_bytes().splitlines(keepends=True)).scheduler.config.policy for file in installed.logs]
-    assert {"kind": policy} in kinds
+    assert settings["policy"] in kinds
 
 
 @pytest.mark.parametrize("policy", ["lachesis", "played"])
