@@ -23,7 +23,7 @@ from rm_emulator.program import end
 SPEEDUPS: Final = ("ratio_of_means", "mean_of_ratios", "p50_of_ratios")
 LOADS: Final = (0.8, 1.05, 1.3)
 PRESETS: Final = ("2sigma-like", "google11-like", "google19-like")
-#: What is compared, in the paper's words (SLearn, section 6.1), and our `posterior`.
+#: What is compared, in the paper's words (SLearn, section 5.1.3), and our `posterior`.
 POLICIES: Final[Mapping[str, dict[str, Any]]] = {
     "slearn": {"kind": "gs", "predictor": {"kind": "slearn"}},
     "three_sigma": {"kind": "gs", "predictor": {"kind": "three_sigma"}},
@@ -38,7 +38,7 @@ DAG_POLICIES: Final[Mapping[str, dict[str, Any]]] = {
     "slearn_dag": {"kind": "gs", "predictor": {"kind": "slearn_dag"}},
     "three_sigma_dag": {"kind": "gs", "predictor": {"kind": "three_sigma_dag"}},
 }
-#: SLearn's average speedup over each (and the median of the per-job ratio where the paper prints it), section 6.3.
+#: SLearn's average speedup over each (and the median of the per-job ratio where the paper prints it), section 5.2.4.
 PAPER: Final[Mapping[str, Mapping[str, str]]] = {
     "2sigma-like": {
         "three_sigma": "1.28 (P50 0.92)",

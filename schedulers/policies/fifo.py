@@ -8,7 +8,7 @@ from schedulers.kit.ordered import Key, TieParams
 from schedulers.kit.partition import Partitioned
 
 
-@policies.register("fifo", source="SLearn, section 6.1 (FIFO); Hadoop's first scheduler")
+@policies.register("fifo", source="SLearn, section 5.1.3 (FIFO); Hadoop's first scheduler")
 class Fifo(Partitioned):
     """Serves jobs in order of submission; later jobs get the room of no use to earlier jobs.
 

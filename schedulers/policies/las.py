@@ -21,7 +21,7 @@ class _Place(msgspec.Struct):
     look: int | None = None
 
 
-@policies.register("las", source="SLearn, section 6.1 (LAS); thresholds and weights of its section 5.1")
+@policies.register("las", source="SLearn, section 5.1.3 (LAS); thresholds and weights of its section 5.1.1")
 class LeastAttainedService(Policy):
     """Serves jobs by attained service: a job sinks through priority queues as its tasks use up run time.
 

@@ -1,4 +1,4 @@
-"""Least attained service: jobs sink as they consume, running tasks included (SLearn, section 6.1)."""
+"""Least attained service: jobs sink as they consume, running tasks included (SLearn, section 5.1.3)."""
 
 from __future__ import annotations
 
