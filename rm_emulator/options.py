@@ -32,7 +32,7 @@ Set = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="Change one value, such as spec.workload.load=0.8."),
 ]
 Players = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes that play (default: one a core).")
+    int | None, typer.Option("--jobs", metavar="N", min=1, max=1000, help="Processes that play (default: one a core).")
 ]
 Engine = Annotated[
     str | None,

@@ -103,6 +103,10 @@ class Training:
         else:
             if (folder / checkpoints.NAME).exists():
                 raise InvalidInput([Issue(str(folder), "holds a training run: --resume goes on with it")])
+            try:
+                str(folder).encode()
+            except UnicodeEncodeError:
+                raise InvalidInput([Issue(str(folder), "TensorBoard needs a name in UTF-8")]) from None
             folder.mkdir(parents=True, exist_ok=True)
             write_file(folder / "config.json", msgspec.json.format(msgspec.json.encode(config), indent=1) + b"\n")
             self.state = State(config=digest)

@@ -45,3 +45,17 @@ def test_distilling_is_not_resumed(command: Callable[..., Any], tmp_path: Path) 
         2,
         "--resume: trees are distilled in one go, there is nothing to go on with; leave it out\n",
     )
+
+
+@NEEDS_TORCH
+def test_a_folder_whose_name_is_no_utf_8_is_refused(command: Callable[..., Any], tmp_path: Path) -> None:
+    said = command("train", write(tmp_path, CONFIG.replace("METHOD", "ppo")), "--out", "gro\udcffe")
+    assert said.code == 2
+    assert "TensorBoard needs a name in UTF-8" in said.err
+    assert not any(path.name.startswith("gro") for path in Path.cwd().iterdir())
+
+
+def test_more_than_1000_processes_are_refused(command: Callable[..., Any], tmp_path: Path) -> None:
+    said = command("train", write(tmp_path, CONFIG.replace("METHOD", "ppo")), "--jobs", "9" * 30)
+    assert said.code == 2
+    assert "--jobs" in said.err
