@@ -551,7 +551,7 @@ def compare(
 def train(
     config: Annotated[
         str,
-        typer.Argument(metavar="decima|distilled|lachesis|CONFIG.yaml", help="A packaged configuration, or a file."),
+        typer.Argument(metavar="decima|lachesis|CONFIG.yaml", help="A packaged configuration, or a file."),
     ],
     out: Annotated[
         Path | None,
@@ -563,7 +563,7 @@ def train(
     smoke: Annotated[bool, typer.Option("--smoke", help="The same in two minutes, to see that it works.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a policy; its network is DIR/best.safetensors (needs the extra `learn`), its trees are DIR/best.yaml."""
+    """Train a policy; its network is DIR/best.safetensors (needs the extra `learn`)."""
     from rm_emulator.experiments import engines, pool
     from rm_emulator.issues import InvalidInput
     from rm_emulator.learn import config as configs
@@ -571,18 +571,6 @@ def train(
     workers = None if engine is None else engines.engine_of(engine, jobs)
     read, report = configs.read(configs.find(config)), _reporter(quiet=quiet)
     where = out or Path("out") / "train" / read.name
-    if read.method == "distillation":
-        from rm_emulator.learn import distil
-
-        if resume:
-            raise InvalidInput("--resume: trees are distilled in one go, there is nothing to go on with; leave it out")
-        if workers is not None:
-            raise InvalidInput(f"--engine {engine}: trees are distilled in this process alone; leave it out")
-        run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, report)
-        score = run_in.run()
-        typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")
-        return
-    # Here rather than above: distillation works without the extra `learn`.
     try:
         from rm_emulator.learn import train as training
     except ImportError as error:

@@ -2,8 +2,8 @@
 
 Files are named by `--plugin`, or by the scenario itself.
 
-A plug-in is a module that registers its classes on import, or the weights of a network (`FILE.safetensors`), or
-decision trees (`FILE.yaml`). Shells and worker processes load plug-ins; the pure core never looks for any.
+A plug-in is a module that registers its classes on import, or the weights of a network (`FILE.safetensors`). Shells
+and worker processes load plug-ins; the pure core never looks for any.
 """
 
 from __future__ import annotations
@@ -52,19 +52,17 @@ def _load_file(file: Path) -> Path:
     if not file.is_file():  # before its links are followed, which may lead in a circle
         raise InvalidInput([Issue(str(file), "no such plug-in file")])
     path = file.resolve()
-    if path.suffix in (".safetensors", ".yaml"):
+    if path.suffix == ".safetensors":
         from schedulers.learned import model_store  # numpy and all networks, for a file of weights alone
 
-        model_store.register(path.stem, path.read_bytes(), str(path), path.suffix)
+        model_store.register(path.stem, path.read_bytes(), str(path))
         return path
     name = f"rm_emulator_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:
         return path
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise InvalidInput(
-            [Issue(str(file), "neither Python (FILE.py) nor weights (FILE.safetensors) nor trees (FILE.yaml)")]
-        )
+        raise InvalidInput([Issue(str(file), "neither Python (FILE.py) nor weights (FILE.safetensors)")])
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

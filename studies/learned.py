@@ -23,24 +23,15 @@ import rm_emulator
 from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
-from schedulers.core.compatible import needs_estimates
 from studies import fast_runs, robust
 from studies.decima import FIRST_SEED
 from studies.learned_settings import ALIBABA, PROFILES, ROBUST, SETTINGS, WAY, Setting, of_the_way
 from studies.tables import document, filled, table
 
-#: Those that learned, as far as this program has them, in the order of the tables.
-LEARNED: Final = ("decima", "distilled")
-
-
-def known(setting: Setting) -> list[str]:
-    """The policies that learned and make sense in the setting: without estimates those that need none."""
-    return [name for name in LEARNED if setting.predictor or not needs_estimates({"kind": name})]
-
 
 def compared(setting: Setting, released: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Its rules and all learned policies, by label. released: the weights that spark-sched-sim released."""
-    there: dict[str, Mapping[str, Any]] = {**setting.rules, **{name: {"kind": name} for name in known(setting)}}
+    """Its rules and `decima`, by label. released: the weights that spark-sched-sim released."""
+    there: dict[str, Mapping[str, Any]] = {**setting.rules, "decima": {"kind": "decima"}}
     if released and "spark_sched_sim" in setting.fewer:
         there["spark_sched_sim"] = {"kind": "spark_sched_sim", "weights": str(released)}
     told = {"predictor": setting.predictor} if setting.predictor else {}

@@ -116,10 +116,6 @@ _RECURRING: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-#: Seeds of those that learned where rules have more.
-_LEARNED: Final = {"decima": 10, "distilled": 10}
-
-
 SETTINGS: Final = (
     Setting("batch", 100, {**_BATCH, "jobs": 20}, _IN_BATCH),
     Setting(
@@ -145,14 +141,18 @@ SETTINGS: Final = (
     ),
     Setting("recurring", 4, {**_STREAM, "sizes": [50], "interarrival": "30s"}, _RECURRING),
     Setting(
-        "stream-45", 20, {**_STREAM, "interarrival": "45s"}, {**_RULES, **_BY_EVOLUTION, **_tuned(0.4)}, fewer=_LEARNED
+        "stream-45",
+        20,
+        {**_STREAM, "interarrival": "45s"},
+        {**_RULES, **_BY_EVOLUTION, **_tuned(0.4)},
+        fewer={"decima": 10},
     ),
     Setting(
         "stream-20",
         30,
         {**_STREAM, "interarrival": "20s"},
         {**_RULES, **_BY_EVOLUTION, **_ONE_FOR_ALL},
-        fewer=_LEARNED,
+        fewer={"decima": 10},
     ),
     Setting(
         "large",
@@ -160,7 +160,7 @@ SETTINGS: Final = (
         {**_BATCH, "jobs": 60},
         {**_RULES, **_BY_EVOLUTION, **_tuned(-1.1)},
         _executors(100),
-        fewer={"decima": 4, "distilled": 4},
+        fewer={"decima": 4},
     ),
     Setting(
         "dags",
@@ -209,5 +209,4 @@ ROBUST: Final = (
 #: What each policy is to be no worse than; where nobody is told any run time, the rule that asks for none.
 RULE_OF: Final[Mapping[str, str]] = {
     "curves": "capped_sjf", "curves_learned": "curves", "priced": "capped_sjf", "decima": "priced",
-    "distilled": "priced",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Ranges of what the networks and trees that ship met in training, written into their files.
+"""Ranges of what the networks that ship met in training, written into their files.
 
     python -m studies.ranges
 
@@ -9,17 +9,17 @@ the files that ship are older.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from rm_emulator.files import write_file
 from rm_emulator.learn import config as configs
-from rm_emulator.learn.agents import decided
+from rm_emulator.learn.agents import Ask, decided
 from rm_emulator.learn.rollouts import RolloutWorker, playable
 from rm_emulator.program import end
 from schedulers.core import keyed
@@ -28,48 +28,32 @@ from schedulers.learned import model_store
 from schedulers.learned.graph import Action, Graph
 from schedulers.learned.network import Network
 from schedulers.learned.ranges import Range, Ranges, merged, noted, ranges_of, rounded
-from schedulers.learned.tree import TreeDecider, range_lines
 from schedulers.learned.weights import pack
 
 TRAINED: Final = Path(model_store.__file__).parent / "trained"
 #: By name the rule that decides outside of the ranges.
 NETWORKS: Final[Mapping[str, str]] = {"decima": "priced", "containers": "priced", "makespan": "proportional"}
-TREES: Final = "distilled"
-#: Makes, for an episode, the function that answers.
-Decider: TypeAlias = Callable[[], Callable[[Graph], Action]]
 
 
-def met(recipe: str, decider: Decider, episodes: int) -> dict[str, Range]:
-    """Ranges over so many episodes of each workload of a recipe, with ends as in training."""
-    config = configs.read(configs.find(recipe))
+def met(name: str, episodes: int) -> dict[str, Range]:
+    """Ranges over so many episodes of each workload of the network's recipe, with ends as in training."""
+    config = configs.read(configs.find(name))
     worker, found = RolloutWorker(playable(config.workloads)), list[Ranges]()
     for workload, source in enumerate(config.workloads):
         for number in range(episodes):
             limit = source.limit_ms(keyed.generator(config.seed, "ranges", number))
-            worker.episode(workload, configs.FIRST_TRAINING_SEED + number, limit).play(_noting(decider(), found))
+            network = Network(model_store.weights_of(name))  # what a network keeps belongs to one episode
+            worker.episode(workload, configs.FIRST_TRAINING_SEED + number, limit).play(_noting(network, found))
             found = [merged(found)]
     return rounded(merged(found))
 
 
-def _noting(decide: Callable[[Graph], Action], found: list[Ranges]) -> Callable[[Graph, ClusterView], Action]:
+def _noting(network: Network, found: list[Ranges]) -> Ask[Graph, Action]:
     def ask(graph: Graph, _: ClusterView) -> Action:
         found.append(ranges_of(graph))
-        return decide(graph)
+        return decided(network, graph, None)[0]
 
     return ask
-
-
-def _by_network(name: str) -> Decider:
-    def decider() -> Callable[[Graph], Action]:
-        network = Network(model_store.weights_of(name))  # what it keeps belongs to one episode
-        return lambda graph: decided(network, graph, None)[0]
-
-    return decider
-
-
-def _by_trees() -> Callable[[Graph], Action]:
-    trees = TreeDecider(model_store.trees_of(TREES))
-    return lambda graph: trees.choose(graph).action
 
 
 def main(
@@ -78,18 +62,13 @@ def main(
 ) -> None:
     """Write the ranges into the files."""
     for name, rule in NETWORKS.items():
-        ranges, weights = met(name, _by_network(name), episodes), model_store.weights_of(name)
+        ranges, weights = met(name, episodes), model_store.weights_of(name)
         data = pack(msgspec.structs.replace(weights, about={**weights.about, **noted(ranges, rule)}))
         about = folder / f"{name}.json"
         said = json.loads(about.read_text(encoding="utf-8")) | {"sha256": sha256(data).hexdigest()}
         write_file(folder / f"{name}.safetensors", data)
         write_file(about, json.dumps(said, indent=1, ensure_ascii=False) + "\n")
         typer.echo(f"{name}: {ranges}")
-    path, ranges = folder / f"{TREES}.yaml", met(TREES, _by_trees, episodes)
-    first, *lines = range_lines(ranges)
-    before = path.read_text(encoding="utf-8").partition(first)[0]
-    write_file(path, before + "\n".join([first, *lines, ""]))
-    typer.echo(f"{TREES}: {ranges}")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,6 @@ PAPER: Final[Mapping[str, float]] = {
 OURS: Final[Mapping[str, str]] = {
     "tuned": "best weighted fair",
     "decima": "`decima`, trained on the batch and a job each 25 s",
-    "distilled": "`distilled`, trained on the same",
     "priced": "`priced`, constants found on the batch",
     "curves": "`curves`, constants found on the batch",
 }

@@ -44,7 +44,7 @@ class _Timed(Decima):
 
     def _use(self, weights: str) -> None:
         super()._use(weights)
-        self.ranges = {}  # the network is timed, also with more jobs than in training
+        self.fallback.ranges = {}  # the network is timed, also with more jobs than in training
 
     def _pick_stage(self, view: ClusterView, source: Source, classes: OfferedClasses | None = None) -> Allotment | None:
         begun = time.thread_time_ns()

@@ -83,7 +83,7 @@ class Agent(NamedTuple, Generic[Seen, Chosen]):
     """Whether there is only one choice; nothing is learned from such decisions."""
 
 
-def is_forced(graph: Graph) -> bool:
+def _is_forced(graph: Graph) -> bool:
     """Whether there is only one stage and one limit to choose from."""
     open_jobs = [job for job in graph.jobs if job.valid.any()]
     if len(open_jobs) != 1 or np.count_nonzero(open_jobs[0].valid) != 1:
@@ -133,7 +133,7 @@ def _ordering(weights: Weights, draws: Draws) -> Decide[RouteChoices, int]:
 
 
 DECIMA: Final[Agent[Graph, Action]] = Agent(
-    "decima", ARCHITECTURES, AskedDispatch, RULES, ("capped_sjf", "random"), _dispatching, is_forced
+    "decima", ARCHITECTURES, AskedDispatch, RULES, ("capped_sjf", "random"), _dispatching, _is_forced
 )
 _LACHESIS: Final[Agent[RouteChoices, int]] = Agent(
     "lachesis",

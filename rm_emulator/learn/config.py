@@ -100,21 +100,6 @@ class Evolution(ConfigBlock, frozen=True):
     learning_rate: Positive = 0.01
 
 
-class DistillationConfig(ConfigBlock, frozen=True):
-    """Decision trees from a network."""
-
-    teacher: str = "decima"
-    """Name of weights."""
-    rounds: Count = 5
-    """Number of rounds, each with its episodes and a fit."""
-    episodes: Count = 24
-    """Episodes of a round."""
-    leaves: Annotated[int, Meta(ge=2)] = 20
-    """Most leaves of a tree."""
-    least: Count = 30
-    """Fewest rows at a leaf (a job, a stage, a decision)."""
-
-
 class Entropy(ConfigBlock, frozen=True):
     """The weight of the entropy bonus: from first to last, linearly over `iterations`."""
 
@@ -140,7 +125,7 @@ class Config(ConfigBlock, frozen=True):
 
     name: str
     workloads: Annotated[tuple[Sequences, ...], Meta(min_length=1)]
-    method: Literal["ppo", "reinforce", "evolution", "distillation"] = "ppo"
+    method: Literal["ppo", "reinforce", "evolution"] = "ppo"
     critic: bool = True
     """Whether advantages lose the part explained by the state, by a linear estimate of each iteration (Decima) or by a
     part of the network (LACHESIS)."""
@@ -159,7 +144,6 @@ class Config(ConfigBlock, frozen=True):
     ppo: Ppo = Ppo()
     reinforce: Reinforce = Reinforce()
     evolution: Evolution = Evolution()
-    distillation: DistillationConfig = DistillationConfig()
     entropy: Entropy = Entropy()
     validation: Validation = Validation()
 

@@ -55,10 +55,6 @@ class InvalidWeights(SchedulerError, UserError, ValueError):
     """Damaged weights of a network, or weights of another architecture or version."""
 
 
-class InvalidTree(SchedulerError, UserError, ValueError):
-    """An unreadable decision tree; the message names file and line."""
-
-
 class UnknownName(SchedulerError, UserError, LookupError):
     """An unregistered name; carries the nearest valid name, if any is near."""
 

@@ -1,61 +1,47 @@
-"""The fallback of learned policies: a rule decides where observations lie outside of what training met."""
+"""The fallback of a learned policy: a rule decides where observations lie outside of what training met."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from schedulers.core.policy import ClusterView
-from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Graph
 from schedulers.learned.orders import RULES
 from schedulers.learned.ranges import Ranges, outside
-
-if TYPE_CHECKING:
-    from schedulers.core.state import JobState
 
 #: The rule where no job has an estimate.
 _UNTOLD = "fair"
 
 
-class WithFallback(Dispatch):
-    """Asks `decide` inside the ranges of training; outside a rule answers, `fair` where no job has an estimate."""
+class Fallback:
+    """Answers outside of the ranges of training, and keeps the words about the last answer for each job.
 
-    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
-        super().__init__(params, seed=seed)
-        self.ranges: Ranges = {}
-        """Ranges of training; empty where nothing is known of training, so that no rule ever answers."""
-        self.rule = "priced"
-        """The rule that answers outside, one of RULES."""
-        self._ruled: dict[str, str] = {}  # by job the last answer, where the rule gave it
+    ranges: of training; empty where nothing is known of training, so that no rule ever answers. rule: one of RULES;
+    where no job has an estimate `fair` answers instead.
+    """
 
-    @abstractmethod
-    def decide(self, graph: Graph, view: ClusterView) -> Action:
-        """The learned answer, see Dispatch.choose."""
+    def __init__(self, ranges: Ranges, rule: str) -> None:
+        self.ranges, self.rule = ranges, rule
+        self._said: dict[str, str] = {}
 
-    @abstractmethod
-    def about_decision(self, job: JobState) -> dict[str, Any]:
-        """The words about the job's last learned answer."""
-
-    def choose(self, graph: Graph, view: ClusterView) -> Action:
-        """See Dispatch."""
+    def answer(self, graph: Graph, view: ClusterView, number: int) -> Action | None:
+        """The rule's action; None inside the ranges. number: of earlier questions."""
         why = outside(self.ranges, graph) if self.ranges else None
         if why is None:
-            action = self.decide(graph, view)
-            self._ruled.pop(graph.jobs[action.job].name, None)
-            return action
+            return None
         rule = _UNTOLD if all(job.work_ms is None for job in graph.jobs) else self.rule
-        action = RULES[rule](graph, view, self.question_count)
+        action = RULES[rule](graph, view, number)
         job = graph.jobs[action.job]
-        if len(self._ruled) > 2 * len(view.jobs) + 16:
-            self._ruled = {name: said for name, said in self._ruled.items() if name in view.jobs}
+        if len(self._said) > 2 * len(view.jobs) + 16:
+            self._said = {name: said for name, said in self._said.items() if name in view.jobs}
         stage = view.jobs[job.name].spec.stages[int(job.stages[action.row])].name
-        self._ruled[job.name] = f"stage {stage} by the rule {rule}, as there are {why}; limit {action.limit}"
+        self._said[job.name] = f"stage {stage} by the rule {rule}, as there are {why}; limit {action.limit}"
         return action
 
-    def about(self, job: JobState) -> dict[str, Any]:
-        """The words about the job's last answer, and where the rule gave the answer, why."""
-        said = self._ruled.get(job.id)
-        return self.about_decision(job) if said is None else {"said": said}
+    def forget(self, job: str) -> None:
+        """The policy itself has answered for the job."""
+        self._said.pop(job, None)
+
+    def about(self, job: str) -> dict[str, Any]:
+        """See Policy.about; empty where the policy itself gave the job's last answer."""
+        return {"said": self._said[job]} if job in self._said else {}

@@ -7,7 +7,7 @@ from typing import Final
 
 #: Each step costs a pass of the network; beyond the last step they grow by half. Just below a level at which Spark's
 #: run times were measured (`LEVELS` of rm_emulator.workload.waves) most tasks take as long as at the next lower level.
-STEPS: Final = (1, 2, 3, 4, 5, 9, 18, 38, 50)
+_STEPS: Final = (1, 2, 3, 4, 5, 9, 18, 38, 50)
 
 
 @lru_cache(maxsize=4096)
@@ -18,7 +18,7 @@ def candidates(least: int, executors: int) -> tuple[int, ...]:
     """
     if least > executors:
         return ()
-    steps = list(STEPS)
+    steps = list(_STEPS)
     while steps[-1] < executors:
         steps.append(steps[-1] * 3 // 2)
     return (*sorted({least, executors, *(step for step in steps if least < step < executors)}),)

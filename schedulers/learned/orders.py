@@ -166,10 +166,10 @@ def nearest(least: int, executors: int, limit: int) -> int:
 
 def critical(job: JobGraph) -> int:
     """The valid row with the longest path of task times to the output; open stages before others."""
-    return int(np.lexsort((job.stages, -paths(job), -job.nodes[:, 5], ~job.valid))[0])
+    return int(np.lexsort((job.stages, -_paths(job), -job.nodes[:, 5], ~job.valid))[0])
 
 
-def paths(job: JobGraph) -> NDArray[np.float64]:
+def _paths(job: JobGraph) -> NDArray[np.float64]:
     """By row the longest path of task times to an output, its own included, in the nodes' units."""
     path = job.nodes[:, 2].astype(float)
     for height in range(1, int(job.heights.max(initial=0)) + 1):

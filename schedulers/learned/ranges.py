@@ -1,4 +1,4 @@
-"""Ranges of what a network or trees met in training, stored with the weights; see `fallback`."""
+"""Ranges of what a network met in training, stored with the weights; see `fallback`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.policy import ClusterView, policies
 from schedulers.learned import model_store
-from schedulers.learned.fallback import WithFallback
+from schedulers.learned.dispatch import Dispatch
+from schedulers.learned.fallback import Fallback
 from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.last_choices import LastChoices
 from schedulers.learned.network import Network, Scores, best_of, log_probabilities
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @policies.register("decima", source="Decima (SIGCOMM'19), sections 5.1 and 5.2; trained here")
-class Decima(WithFallback):
+class Decima(Dispatch):
     """A trained graph neural network chooses the next stage, and how many executors its job may have at most.
 
     The network answers the question of `dispatch`: to which stage do the free executors go, until its job has how
@@ -95,18 +96,26 @@ class Decima(WithFallback):
     def _use(self, weights: str) -> None:
         self._network = Network(model_store.weights_of(weights, "decima"))
         self._last_choices = LastChoices(self._network.weights)
-        self.ranges, self.rule = self._network.weights.ranges, self._network.weights.rule
+        self.fallback = Fallback(self._network.weights.ranges, self._network.weights.rule)
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
-        """See WithFallback."""
+        """See Dispatch."""
         if self._is_open:
             self._is_open = False
             if not graph.outlive:
                 self._use("containers")
-        return super().choose(graph, view)
+        action = self.fallback.answer(graph, view, self.question_count)
+        if action is None:
+            action = self._decide(graph, view)
+            self.fallback.forget(graph.jobs[action.job].name)
+        return action
 
-    def decide(self, graph: Graph, view: ClusterView) -> Action:
-        """See WithFallback."""
+    def about(self, job: JobState) -> dict[str, Any]:
+        """What the rule or the network said at the job's last turn."""
+        return self.fallback.about(job.id) or self._last_choices.about(job.id)
+
+    def _decide(self, graph: Graph, view: ClusterView) -> Action:
+        """The network's choice."""
         scores = self._network.scores(graph)
         best = self._pick(scores.stages, "stage")
         job, row = int(scores.jobs[best]), int(scores.rows[best])
@@ -115,10 +124,6 @@ class Decima(WithFallback):
         self._remember(view, graph, scores, best, limit)
         classes, values = self._network.classes(graph, job, row)
         return Action(job, row, limit, classes[self._pick(values, "class")] if classes else None)
-
-    def about_decision(self, job: JobState) -> dict[str, Any]:
-        """The network's sayings at the job's last turn."""
-        return self._last_choices.about(job.id)
 
     def _pick(self, scores: Doubles, purpose: str) -> int:
         """The best, of equals the first; or by chance."""

@@ -46,7 +46,7 @@ GOOD: Final[Mapping[str, Mapping[str, list[str]]]] = {
     "explain": {"target": ["run"], "job": ["a"]},
     "replay": {"target": ["run"]},
     "compare": {"run_dirs": ["run"]},
-    "train": {"config": ["training.yaml"]},
+    "train": {"config": ["training.yaml"], "jobs": ["--jobs", "1"]},
     "wishes": {"file": ["small.yaml"]},
     "case": {"files": ["cases.yaml"]},
     "bench": {"name": ["cli_help_ms"]},

@@ -51,9 +51,10 @@ esac
 """
 TRAINING = """\
 name: small
-method: distillation
+network: released
+iterations: 0
 workloads: [{scenario: lessons.yaml}]
-distillation: {teacher: decima, rounds: 1, episodes: 2}
+cloning: null
 validation: {seeds: 1..1}
 """
 CASES = "cases:\n- {id: memory, kind: normalise_mem, rows: [[0, 1024, 8192, 1024]]}\n"

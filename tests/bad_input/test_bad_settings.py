@@ -123,7 +123,6 @@ COMMANDS: Final = {
     "check demo --set spec.cluster.nodes[0].capacity.memory=0": "is larger than every node",
     "run hello --out /proc/x": "/proc/x",
     "run hello --out=": "--out: '' is no name of a file or folder (. is the current folder)",
-    "train distilled --engine dask:local": "--engine dask:local: trees are distilled in this process alone",
     "train decima --out=": "--out: '' is no name of a file or folder",
     "snapshot --kubeconfig nowhere --out=": "--out: '' is no name of a file or folder",
     "run hello --plugin nowhere.py": "no such plug-in file",

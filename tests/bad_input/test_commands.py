@@ -17,6 +17,7 @@ import pytest
 
 from tests.bad_input import place
 from tests.bad_input.commands import GOOD, Case, commands, drawn, every
+from tests.learn.conftest import WITHOUT_TORCH
 
 IN_CI: Final = 500
 #: No case takes longer, s.
@@ -94,6 +95,8 @@ def test_every_command_has_a_call_that_works() -> None:
 def test_a_value_is_taken_or_refused_with_one_clear_message(
     case: Case, made: Path, used: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    if case.command == "train" and WITHOUT_TORCH:
+        pytest.skip("needs torch: pip install -e '.[learn]'")
     monkeypatch.chdir(used)
     before = contents(used.parent)
     try:

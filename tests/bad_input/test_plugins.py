@@ -97,11 +97,7 @@ def test_a_plugin_that_cannot_be_loaded(refused: Refused, tmp_path: Path, text: 
 WEIGHTS: Final = {
     ("w.safetensors", b""): "w.safetensors: 0 bytes that are no weights, or only their beginning",
     ("w.safetensors", pickle.dumps({"a": 1})): "w.safetensors: this is a pickle or an archive, as torch.save writes",
-    (
-        "w.yaml",
-        b"job: 1\nstage: 1\nlimit: some\n",
-    ): "w.yaml:3: 'some': expected a limit (executors, or all) or a branch",
-    ("distilled.yaml", b""): "there are trees 'distilled' already, from the program; give the file another name",
+    ("w.yaml", b"job: 1\n"): "w.yaml: neither Python (FILE.py) nor weights (FILE.safetensors)",
     ("decima.safetensors", b""): "there are weights 'decima' already, from the program; give the file another name",
 }
 

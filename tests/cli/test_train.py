@@ -39,14 +39,6 @@ def test_training_leaves_weights_and_says_how_good_they_are(command: Callable[..
     assert again.err == f"{out}: holds a training run: --resume goes on with it\n"
 
 
-def test_distilling_is_not_resumed(command: Callable[..., Any], tmp_path: Path) -> None:
-    said = command("train", "distilled", "--resume", "--out", tmp_path / "out")
-    assert (said.code, said.err) == (
-        2,
-        "--resume: trees are distilled in one go, there is nothing to go on with; leave it out\n",
-    )
-
-
 @NEEDS_TORCH
 def test_a_folder_whose_name_is_no_utf_8_is_refused(command: Callable[..., Any], tmp_path: Path) -> None:
     said = command("train", write(tmp_path, CONFIG.replace("METHOD", "ppo")), "--out", "gro\udcffe")

@@ -12,19 +12,15 @@ import pytest
 import rm_emulator
 from schedulers.core.policy import ClusterView
 from schedulers.learned import model_store
-from schedulers.learned.fallback import WithFallback
 from schedulers.learned.graph import Graph
 from schedulers.learned.orders import RULES
-from schedulers.learned.ranges import FEATURES, merged, outside, ranges_of, rounded
-from schedulers.learned.tree import write
+from schedulers.learned.ranges import FEATURES, Ranges, merged, outside, ranges_of, rounded
 from schedulers.learned.weights import pack
 from schedulers.policies.decima import Decima
-from schedulers.policies.distilled import Distilled
 from tests.learned.drawn import drawn_graph
 from tests.policies.test_decima import Jobs, scenario
 
 FEW = {"nodes": [{"count": 7, "capacity": {"cpu": 1, "memory": "2Gi"}}], "profile": "events", "executors": {}}
-POLICIES = {"decima": lambda: Decima(Decima.Params()), "distilled": lambda: Distilled(Distilled.Params())}
 
 
 def drawn(seed: int) -> Graph:
@@ -40,30 +36,40 @@ def view_of(graph: Graph) -> ClusterView:
     return cast(ClusterView, Jobs(graph))
 
 
-def chosen(policy: WithFallback, graph: Graph) -> Any:
+def chosen(policy: Decima, graph: Graph) -> Any:
     return policy.choose(graph, view_of(graph))
 
 
-@pytest.mark.parametrize("kind", POLICIES)
+def within(ranges: Ranges, **settings: Any) -> Decima:
+    """The policy, as if training had met these ranges."""
+    policy = Decima(Decima.Params(**settings))
+    policy.fallback.ranges = ranges
+    return policy
+
+
+def said(policy: Decima, graph: Graph) -> list[str]:
+    """What the rule said of jobs."""
+    return [about["said"] for job in graph.jobs if (about := policy.fallback.about(job.name))]
+
+
 @pytest.mark.parametrize("seed", range(10))
-def test_inside_the_ranges_the_choice_is_that_without_ranges(kind: str, seed: int) -> None:
-    graph, ranged, free = drawn(seed), POLICIES[kind](), POLICIES[kind]()
-    ranged.ranges, free.ranges = ranges_of(graph), {}
-    assert chosen(ranged, graph) == chosen(free, graph)
-    assert not ranged._ruled
+def test_inside_the_ranges_the_choice_is_that_without_ranges(seed: int) -> None:
+    graph = drawn(seed)
+    ranged = within(ranges_of(graph))
+    assert chosen(ranged, graph) == chosen(within({}), graph)
+    assert not said(ranged, graph)
 
 
-@pytest.mark.parametrize("kind", POLICIES)
 @pytest.mark.parametrize("feature", FEATURES)
 @pytest.mark.parametrize("beyond", ["below", "above"])
-def test_outside_of_any_range_the_choice_is_the_rules(kind: str, feature: str, beyond: str) -> None:
-    graph, policy = drawn(3), POLICIES[kind]()
+def test_outside_of_any_range_the_choice_is_the_rules(feature: str, beyond: str) -> None:
+    graph = drawn(3)
     ranges = ranges_of(graph)
     low, high = ranges[feature]
-    policy.ranges = ranges | {feature: (low + 1, high + 1) if beyond == "below" else (low - 1, high - 1)}
+    policy = within(ranges | {feature: (low + 1, high + 1) if beyond == "below" else (low - 1, high - 1)})
     assert chosen(policy, graph) == RULES["priced"](graph, view_of(graph), 0)
-    [said] = policy._ruled.values()
-    assert f" by the rule priced, as there are {low if beyond == 'below' else high:.4g} {FEATURES[feature]}, " in said
+    [words] = said(policy, graph)
+    assert f" by the rule priced, as there are {low if beyond == 'below' else high:.4g} {FEATURES[feature]}, " in words
 
 
 def test_where_no_job_has_an_estimate_the_rule_is_fair() -> None:
@@ -72,23 +78,22 @@ def test_where_no_job_has_an_estimate_the_rule_is_fair() -> None:
     )
     graph, policy = Graph(jobs, 50), Decima(Decima.Params())
     assert chosen(policy, graph) == RULES["fair"](graph, view_of(graph), 0)
-    assert all(" by the rule fair, as there are " in said for said in policy._ruled.values())
+    [words] = said(policy, graph)
+    assert " by the rule fair, as there are " in words
 
 
 def test_weights_for_the_makespan_have_the_rule_that_taught_them() -> None:
-    policy = Decima(Decima.Params(objective="makespan"))
-    policy.ranges = {"jobs": (1000, 1000)}
-    graph = drawn(4)
+    graph, policy = drawn(4), within({"jobs": (1000, 1000)}, objective="makespan")
     assert chosen(policy, graph) == RULES["proportional"](graph, view_of(graph), 0)
 
 
 def test_what_the_rule_said_is_forgotten_when_the_network_decides_for_the_job() -> None:
-    graph, policy = drawn(6), Decima(Decima.Params())
-    policy.ranges = {"jobs": (1000, 1000)}
-    [name] = {graph.jobs[chosen(policy, graph).job].name}
-    policy.ranges = {}
-    graph = Graph(tuple(job for job in graph.jobs if job.name == name), 50)
-    assert graph.jobs[chosen(policy, graph).job].name not in policy._ruled
+    graph, policy = drawn(6), within({"jobs": (1000, 1000)})
+    job = graph.jobs[chosen(policy, graph).job]
+    assert said(policy, graph)
+    policy.fallback.ranges = {}
+    chosen(policy, Graph((job,), 50))
+    assert not said(policy, graph)
 
 
 def test_merged_ranges_hold_all_observations_and_rounded_ones_hold_the_merged() -> None:
@@ -115,13 +120,12 @@ def test_networks_that_ship_have_ranges_of_training(name: str) -> None:
     assert model_store.weights_of(name).ranges.keys() == FEATURES.keys()
 
 
-def open_copies(folder: Path) -> list[str]:
-    """Plug-ins `open` of the network and the trees that ship, without their ranges."""
+def open_copy(folder: Path) -> str:
+    """Plug-in `open`: the network that ships, without its ranges."""
     weights = model_store.weights_of("decima")
-    said = {key: text for key, text in weights.about.items() if key != "ranges"}
-    (folder / "open.safetensors").write_bytes(pack(msgspec.structs.replace(weights, about=said)))
-    (folder / "open.yaml").write_text(write(model_store.trees_of("distilled")._replace(ranges={})))
-    return [str(folder / "open.safetensors"), str(folder / "open.yaml")]
+    about = {key: text for key, text in weights.about.items() if key != "ranges"}
+    (folder / "open.safetensors").write_bytes(pack(msgspec.structs.replace(weights, about=about)))
+    return str(folder / "open.safetensors")
 
 
 def ran(folder: Path, *policies: dict[str, Any], **spec: Any) -> list[Any]:
@@ -134,33 +138,28 @@ def ran(folder: Path, *policies: dict[str, Any], **spec: Any) -> list[Any]:
 
 @pytest.mark.slow
 def test_a_run_inside_the_ranges_is_the_run_without_ranges(tmp_path: Path) -> None:
-    decima, same, trees, same_trees = ran(
+    decima, same = ran(
         tmp_path,
         {"kind": "decima", "label": "decima"},
         {"kind": "decima", "weights": "open", "label": "open"},
-        {"kind": "distilled", "label": "distilled"},
-        {"kind": "distilled", "tree": "open", "label": "open_trees"},
-        plugins=open_copies(tmp_path),
+        plugins=[open_copy(tmp_path)],
     )
     assert decima == same
-    assert trees == same_trees
 
 
 @pytest.mark.slow
 def test_a_run_outside_of_the_ranges_is_the_rules_run(tmp_path: Path) -> None:
-    rule, *others = ran(
+    rule, decima = ran(
         tmp_path,
         {"kind": "dispatch", "rule": "priced", "label": "priced"},
         {"kind": "decima", "label": "decima"},
-        {"kind": "distilled", "label": "distilled"},
         cluster=FEW,
     )
-    assert others == [rule, rule]
+    assert decima == rule
 
 
 def test_an_explanation_names_the_rule_and_what_lies_outside(tmp_path: Path) -> None:
-    few = {"nodes": [{"count": 7, "capacity": {"cpu": 1, "memory": "2Gi"}}], "profile": "events", "executors": {}}
-    rm_emulator.run(scenario({"kind": "decima"}, cluster=few), out=tmp_path / "out", jobs=1)
+    rm_emulator.run(scenario({"kind": "decima"}, cluster=FEW), out=tmp_path / "out", jobs=1)
     told = [
         each.text for each in rm_emulator.explain(tmp_path / "out", "tpch-0").story.moments if each.kind == "choice"
     ]

@@ -52,7 +52,7 @@ def asked(**settings: Any) -> Scheduler:
     made = scheduler({"kind": "decima", **settings}, node(cores=1), predictor=ORACLE)
     assert isinstance(made.policy, Decima)
     made.policy._use("containers")
-    made.policy.ranges, made.policy._is_open = {}, False
+    made.policy.fallback.ranges, made.policy._is_open = {}, False
     for name in "ab":
         made.handle(JobSubmitted(0, job(name, *TWO)))
     return made
@@ -68,7 +68,7 @@ class Jobs:
 
 def chosen(policy: Decima, graph: Graph) -> Action:
     """The network's choice: graphs are drawn without regard to the ranges of training."""
-    policy.ranges = {}
+    policy.fallback.ranges = {}
     return policy.choose(graph, Jobs(graph))  # type: ignore[arg-type]
 
 

@@ -24,7 +24,7 @@ def figures(**jcts: tuple[float, ...]) -> dict[str, dict[int, dict[str, Any]]]:
 @pytest.mark.parametrize("setting", [*learned.SETTINGS, *learned.ROBUST], ids=lambda setting: setting.name)
 def test_the_scenarios_of_a_setting_are_valid(setting: learned.Setting) -> None:
     compared = learned.compared(setting)
-    assert list(compared) == list(dict.fromkeys([*setting.rules, *learned.known(setting)]))
+    assert list(compared) == list(dict.fromkeys([*setting.rules, "decima"]))
     for label, policy in compared.items():
         spec = load(learned.scenario(setting, label, policy, 2, Path("data"))).scenario.spec
         assert [policy.label for policy in spec.policies] == [label]
@@ -97,13 +97,6 @@ def test_the_ways_that_were_tried_have_their_curves() -> None:
     [cells] = learned.ways({"runs": [], "tried": [tried]})
     way = "evolution strategies, network released"
     assert cells == ["es", way, "w", "8", "10", "1.020 → 1.010: no better"]
-
-
-def test_what_needs_estimates_is_left_out_where_nobody_is_told_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    [batch] = [setting for setting in learned.SETTINGS if setting.name == "batch"]
-    monkeypatch.setattr(learned, "LEARNED", ("decima", "sjf"))
-    assert learned.known(batch) == ["decima", "sjf"]
-    assert learned.known(batch._replace(predictor={})) == ["decima"]
 
 
 @pytest.mark.parametrize("names", [["batch", "stream"], [setting.name for setting in learned.SETTINGS]])
