@@ -38,6 +38,8 @@ from rm_emulator.options import (
 from rm_emulator.program import as_json, end, prints_apart
 
 if TYPE_CHECKING:
+    from rm_emulator.learn.constants import ConstantsTraining
+    from rm_emulator.learn.train import Training
     from rm_emulator.results.figures import Summary
     from rm_emulator.scenario.load import Loaded
     from rm_emulator.scenario.workload import Built
@@ -551,39 +553,48 @@ def compare(
 def train(
     config: Annotated[
         str,
-        typer.Argument(metavar="decima|lachesis|CONFIG.yaml", help="A packaged configuration, or a file."),
+        typer.Argument(metavar="curves|decima|lachesis|CONFIG.yaml", help="A packaged configuration, or a file."),
     ],
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder of the run (default: out/train/NAME)."),
     ] = None,
+    profiles: options.Profiles = None,
     jobs: options.Players = None,
     engine: Engine = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="The same in two minutes, to see that it works.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a policy; its network is DIR/best.safetensors (needs the extra `learn`)."""
+    """Train a policy: a network, DIR/best.safetensors, or constants, DIR/best.yaml (needs the extra `learn`)."""
     from rm_emulator.experiments import engines, pool
     from rm_emulator.issues import InvalidInput
     from rm_emulator.learn import config as configs
 
     workers = None if engine is None else engines.engine_of(engine, jobs)
-    read, report = configs.read(configs.find(config)), _reporter(quiet=quiet)
+    read, report = configs.read(configs.find(config), profiles), _reporter(quiet=quiet)
     where = out or Path("out") / "train" / read.name
+    if read.method == "cma" and workers is not None:
+        raise InvalidInput(f"--engine {engine}: constants are evolved on this machine alone; leave it out")
+    how: dict[str, Any] = {"jobs": jobs or pool.cores(), "resume": resume, "report": report}
+    run: ConstantsTraining | Training
     try:
-        from rm_emulator.learn import train as training
+        if read.method == "cma":
+            from rm_emulator.learn import constants
+
+            run = constants.ConstantsTraining(constants.smoke(read) if smoke else read, where, **how)
+        else:
+            from rm_emulator.learn import train as training
+
+            run = training.Training(training.smoke(read) if smoke else read, where, engine=workers, **how)
     except ImportError as error:
         raise InvalidInput(f"{error.name} is not installed: pip install 'rm-emulator[learn]'") from None
-    settings = training.smoke(read) if smoke else read
-    run = training.Training(settings, where, jobs=jobs or pool.cores(), engine=workers, resume=resume, report=report)
     try:
-        state = run.run()
+        run.run()
     except KeyboardInterrupt:
         _report(f"{where}: stopped; --resume goes on")
         raise typer.Exit(130) from None
-    best = f"iteration {state.best_iteration}, {state.best_score:.3f} of {run.agent.references[0]}"
-    typer.echo(f"{where / training.BEST}: {best}")
+    typer.echo(run.result)
 
 
 @app.command()

@@ -34,6 +34,10 @@ Set = Annotated[
 Players = Annotated[
     int | None, typer.Option("--jobs", metavar="N", min=1, max=1000, help="Processes that play (default: one a core).")
 ]
+Profiles = Annotated[
+    Path | None,
+    typer.Option("--profiles", metavar="FILE", help="Full TPC-H profiles instead of the built-in summary."),
+]
 Engine = Annotated[
     str | None,
     typer.Option("--engine", metavar="dask://HOST:PORT", help="Run on a Dask cluster's workers, or on dask:local."),

@@ -13,25 +13,28 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from rm_emulator.files import write_file
+from rm_emulator.learn import config
+from rm_emulator.learn.cma import Search
+from rm_emulator.learn.constants import STATE, ConstantsState, ConstantsTraining, Episodes
 from rm_emulator.learn.fast_jobs import FastSetting
 from rm_emulator.learn.fast_rules import rule_of
 from rm_emulator.program import end
 from schedulers.core import keyed
+from schedulers.kit.curves import Constants
 from schedulers.kit.speedups import shape_of
 from schedulers.planning.replan import kernel
 from schedulers.planning.replan.kernel import Rule
-from schedulers.planning.replan.plays import random_draws
 from schedulers.planning.replan.search import improved
-from studies.cma import Evolution
 from studies.learned_settings import PROFILES
 from studies.parts import settings
 from studies.tables import over_seeds, table
@@ -49,38 +52,35 @@ SEEDS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
 }
 #: The setting of `curves` with the rounded weights of the way `constants`.
 SHIPPED: Final = "`curves`, `learned: true`"
-#: Episodes of each candidate in a generation, and what a setting counts for.
-PLAYS: Final[Mapping[str, tuple[int, float]]] = {"batch": (12, 1.0), "stream": (1, 0.5)}
+#: Of the episodes that find the constants so many play a candidate's.
+PART: Final = 4
 #: Searched batches of a cloning round, from the first training seed on; rules tried at each search, plays of each, and
 #: ms from search to search.
 SEARCHED: Final = 3
 CANDIDATES, TIMES, PERIOD_MS = 30, 3, 5000
 RIDGE: Final = 10.0
-#: Where weights begin: the price of `curves`, no factor on a key, executors held up to the number, and 8 tasks left.
-BEGIN: Final = (np.log(4.0), 1.2, 0.81)
-WARM: Final = np.log(8.0)
-PRICES: Final = len(BEGIN)
+#: The first weights: ln price, fall and growth.
+PRICES: Final = 3
 
 
 class Way(NamedTuple):
     """A way to a student.
 
-    facts: a key of `Study.facts`. plain: no weight on any fact is learned. cloned: the way whose rule re-planning
-    begins with; none: evolution. plays: how many times the episodes of PLAYS a candidate plays.
+    facts: a key of `Study.facts`. cloned: the way whose rule re-planning begins with; none: evolution. The way without
+    either, CONSTANTS, is that of `rm-emulator train curves`.
     """
 
     facts: str = "told"
     units: int = 0
     generations: int = 0
-    plain: bool = False
     cloned: str = ""
-    plays: int = 1
 
 
+CONSTANTS: Final = "constants"
 WAYS: Final[Mapping[str, Way]] = {
-    "constants": Way("none", generations=24, plain=True, plays=4),
+    CONSTANTS: Way("none"),
     "linear": Way("told", generations=12),
-    "cloned": Way("told", cloned="constants"),
+    "cloned": Way("told", cloned=CONSTANTS),
     "linear, times of waves": Way("waves", generations=12),
     "cloned again": Way("told", cloned="cloned"),
     "linear, times of waves, query left out": Way("others", generations=40),
@@ -178,7 +178,7 @@ def _with_one(rows: Doubles) -> Doubles:
 
 
 class Student:
-    """How weights become a rule. weights: BEGIN, one by fact of a stage, then those of `fast_kernel`."""
+    """How weights become a rule. weights: PRICES, one by fact of a stage, then those of `fast_kernel`."""
 
     def __init__(self, way: Way, facts: Facts) -> None:
         self.units, self.facts, self.inputs = way.units, facts, 1 + kernel.SEEN + facts.jobs
@@ -190,17 +190,12 @@ class Student:
         """Number of weights."""
         return PRICES + self.facts.stages + self.units * self.inputs + kernel.OUTPUTS * self.columns
 
-    def begin(self) -> Doubles:
-        """Weights of the rule that all evolution begins with."""
+    def begin(self, found: Constants) -> Doubles:
+        """Weights with which the rule is `curves` with constants."""
         weights = np.zeros(self.size)
-        weights[:PRICES], weights[-self.columns] = BEGIN, WARM
+        weights[:PRICES] = np.log(found.price), found.fall, found.growth
+        weights[-self.columns], weights[-2 * self.columns] = np.log(found.warm), np.log(found.kept)
         return weights
-
-    def free(self, *, plain: bool) -> NDArray[np.bool_]:
-        """Which weights are learned."""
-        free = np.full(self.size, not plain)
-        free[:PRICES] = free[-self.columns] = True
-        return free
 
     def rule(self, weights: Doubles, setting: FastSetting) -> Rule:
         """The rule of a setting."""
@@ -243,7 +238,15 @@ class Study:
             "waves": Facts(8, 4, waves),
             "others": Facts(8, 4, self._others),
         }
+        self.recipe = config.read(config.find("curves"), data / PROFILES)
+        self._constants = cache(self._found)
         self._fits = cache(lambda: fitted(self.settings("training", "batch") + self.settings("training", "stream")))
+
+    @cached_property
+    def episodes(self) -> Episodes:
+        """Those of evolution."""
+        less = [msgspec.structs.replace(each, plays=each.plays // PART) for each in self.recipe.workloads]
+        return Episodes(msgspec.structs.replace(self.recipe, workloads=tuple(less)))
 
     def _settings(self, use: str, name: str) -> list[FastSetting]:
         first, count = SEEDS[use][name]
@@ -262,60 +265,49 @@ class Study:
 
     def learned(self, label: str) -> tuple[Doubles, float]:
         """Weights of a way and CPU time, min; learns what has not been learned yet."""
-        way = WAYS[label]
-        return clone(self, label) if way.cloned else evolve(self, label)
+        if label == CONSTANTS:
+            return self.begin(label), self._constants().cpu_s / 60
+        return clone(self, label) if WAYS[label].cloned else evolve(self, label)
 
     def begin(self, label: str) -> Doubles:
-        """Where evolution begins: with the constants, where they have been found."""
-        student = self.student(label)
-        weights = student.begin()
-        if not WAYS[label].plain:
-            found, _ = self.learned("constants")
-            weights[:PRICES], weights[-student.columns] = found[:PRICES], found[-self.student("constants").columns]
-        return weights
+        """Where a way begins: with the constants."""
+        return self.student(label).begin(self._constants().best)
+
+    def _found(self) -> ConstantsState:
+        folder = self.out / CONSTANTS
+        return ConstantsTraining(self.recipe, folder, resume=(folder / STATE).exists(), report=_say).run()
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
 
 
 def evolve(study: Study, label: str) -> tuple[Doubles, float]:
     """Weights by CMA-ES: all candidates of a generation play the same seeds under the same draws."""
-    way, student, weights = WAYS[label], study.student(label), study.begin(label)
-    free, path = student.free(plain=way.plain), study.kept(label)
-    deviations = np.full(free.sum(), 0.1)
+    way, student, path = WAYS[label], study.student(label), study.kept(label)
+    deviations = np.full(student.size, 0.1)
     deviations[:PRICES] = 0.3, 0.4, 0.1
-    state, spent = Evolution.begin(weights[free], 1.0 if way.plain else 0.5, deviations), 0.0
+    search, spent = Search.begin(study.begin(label), 0.5, deviations), 0.0
     if path.exists():
-        state, spent = restored(json.loads(path.read_bytes()))
-    while state.generation < way.generations:
+        kept = json.loads(path.read_bytes())
+        search, spent = Search.restored(kept["search"]), kept["cpu_min"]
+    workloads = study.episodes.config.workloads
+    while search.generation < way.generations:
         began = time.process_time()
-        candidates = state.candidates(6 + int(2 * np.log(free.sum())), 1)
+        candidates = search.candidates(6 + int(2 * np.log(student.size)), 1)
         costs = np.zeros(len(candidates))
-        for setting, draws, share in drawn(study, state.generation, way.plays):
+        for workload, seed, draws in study.episodes.drawn(search.generation):
+            setting, share = (
+                study.episodes.setting(workload, seed),
+                workloads[workload].weight / workloads[workload].plays,
+            )
             teacher = curves_s(setting, draws)
             for number, candidate in enumerate(candidates):
-                weights[free] = candidate
-                costs[number] += share * student.mean_jct_s(weights, setting, draws) / teacher
-        state.select(candidates, costs)
+                costs[number] += share * student.mean_jct_s(candidate, setting, draws) / teacher
+        search.select(candidates, costs)
         spent += (time.process_time() - began) / 60
-        fields = {name: np.asarray(value).tolist() for name, value in vars(state).items()}
-        write_file(path, json.dumps({**fields, "cpu_min": spent}))
-    weights[free] = state.mean
-    return weights, spent
-
-
-def restored(kept: Mapping[str, Any]) -> tuple[Evolution, float]:
-    """A state as `evolve` keeps one, and CPU time, min."""
-    arrays = {name: np.array(kept[name]) for name in ("mean", "covariance", "path", "width_path")}
-    return Evolution(sigma=kept["sigma"], generation=kept["generation"], **arrays), kept["cpu_min"]
-
-
-def drawn(study: Study, generation: int, times: int) -> list[tuple[FastSetting, Doubles, float]]:
-    """Episodes of a generation: setting, draws and share in the cost. times: see Way.plays."""
-    random, made = keyed.generator(1, "student", generation), []
-    for name, (once, share) in PLAYS.items():
-        plays = times * once
-        found = study.settings("training", name)
-        chosen = [found[number] for number in random.choice(len(found), plays, replace=False)]
-        made += [(setting, random_draws(setting.play.tasks, random), share / plays) for setting in chosen]
-    return made
+        write_file(path, json.dumps({"search": search.kept, "cpu_min": spent}))
+    return search.mean, spent
 
 
 def clone(study: Study, label: str) -> tuple[Doubles, float]:
@@ -347,7 +339,7 @@ def searched(teacher: Student, student: Student, base: Doubles, setting: FastSet
     """A batch under re-planning from a teacher's rule, frozen from search to search: ends, and what was chosen when."""
     play, random = setting.play, keyed.generator(1, "searched", number)
     state, rows = play.begin(), []
-    asked, seen = teacher.rule(base, setting), student.rule(student.begin(), setting)
+    asked, seen = teacher.rule(base, setting), student.rule(np.zeros(student.size), setting)
     while state.clock[kernel.LEFT]:
         kernel.ask(play.jobs, asked, state)
         kernel.see(play.jobs, seen, state)
@@ -367,7 +359,7 @@ def row(study: Study, label: str) -> list[str]:
         return [label, "", "", *compared(study, lambda setting: curves_s(setting, learned=True))]
     weights, spent = study.learned(label)
     student = study.student(label)
-    count = student.free(plain=WAYS[label].plain).sum()
+    count = PRICES + 1 if label == CONSTANTS else student.size
     return [label, str(count), f"{spent:.1f}", *compared(study, lambda each: student.mean_jct_s(weights, each))]
 
 

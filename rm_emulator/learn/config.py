@@ -44,6 +44,15 @@ class Sequences(ConfigBlock, frozen=True):
     """Factor of the mean per iteration."""
     horizon_s: Positive | None = None
     """Time after which a cost counts 1/e; null: all costs count alike."""
+    seeds: str = "1000000..1000095"
+    """Seeds of episodes from which each generation draws (cma)."""
+    plays: Count = 8
+    """Episodes of a generation (cma)."""
+
+    @property
+    def numbers(self) -> list[int]:
+        """The seeds."""
+        return parse_seeds(self.seeds)
 
     def limit_ms(self, draws: np.random.Generator, iteration: int = 0) -> int | None:
         """The end of an episode in an iteration, drawn."""
@@ -125,7 +134,9 @@ class Config(ConfigBlock, frozen=True):
 
     name: str
     workloads: Annotated[tuple[Sequences, ...], Meta(min_length=1)]
-    method: Literal["ppo", "reinforce", "evolution"] = "ppo"
+    profiles: str | None = None
+    """Path of the full measurements, as in workloads of kind tpch; null: those of the scenarios."""
+    method: Literal["ppo", "reinforce", "evolution", "cma"] = "ppo"
     critic: bool = True
     """Whether advantages lose the part explained by the state, by a linear estimate of each iteration (Decima) or by a
     part of the network (LACHESIS)."""
@@ -171,8 +182,11 @@ def find(source: str) -> Path:
     raise InvalidInput(f"{message}, {hint}" if hint else message)
 
 
-def read(path: Path) -> Config:
-    """The configuration in a file; names of scenarios become paths from here. Raises InvalidInput."""
+def read(path: Path, profiles: Path | None = None) -> Config:
+    """The configuration in a file; names of scenarios become paths from here. Raises InvalidInput.
+
+    profiles: in place of those of the file.
+    """
     document = read_documents(path)[0]
     config = parse(document)
     folder = path.parent
@@ -182,7 +196,9 @@ def read(path: Path) -> Config:
         return msgspec.structs.replace(block, scenario=str(near)) if near is not None and near.is_file() else block
 
     start = config.start if config.start in (None, *SHIPPED) else str(folder / str(config.start))
-    return msgspec.structs.replace(config, workloads=tuple(map(placed, config.workloads)), start=start)
+    full = profiles if profiles is not None else config.profiles and folder / config.profiles
+    workloads = tuple(map(placed, config.workloads))
+    return msgspec.structs.replace(config, workloads=workloads, start=start, profiles=full and str(full.resolve()))
 
 
 def parse(document: Document) -> Config:
@@ -200,6 +216,11 @@ def parse(document: Document) -> Config:
         hint = did_you_mean(nearest(key, known))
         message = f"unknown key '{key}' (accepted: {', '.join(known)})"
         raise InvalidInput([document.issue((*path, key), message, hint, key=True)]) from None
+    for index, each in enumerate(config.workloads):
+        try:
+            parse_seeds(each.seeds)
+        except ValueError as error:
+            raise InvalidInput([document.issue(("workloads", index, "seeds"), str(error))]) from None
     try:
         numbers = config.validation.numbers
     except ValueError as error:

@@ -63,11 +63,12 @@ class RolloutTask(msgspec.Struct, frozen=True):
     """Part of the decisions to return."""
 
 
-def playable(workloads: Sequence[Sequences]) -> list[dict[str, Any]]:
-    """The scenarios of workloads, as resolved. Raises InvalidInput for unusable scenarios."""
+def playable(workloads: Sequence[Sequences], profiles: str | None = None) -> list[dict[str, Any]]:
+    """The scenarios of workloads, as resolved. profiles: see Config. Raises InvalidInput for unusable scenarios."""
+    changes = {} if profiles is None else {"spec.workload.profiles": profiles}
     found = []
     for each in workloads:
-        loaded = load(each.scenario)
+        loaded = load(each.scenario, changes=changes)
         stepped(loaded)
         found.append(at_point(loaded))
     return found
@@ -131,7 +132,7 @@ class RolloutPool:
             here = self._local
             return lambda: [here.play(task) for task in tasks]
         assert self._pool is not None
-        with _worker_death_named():  # a pool that has noticed a dead process takes no more tasks
+        with death_named():  # a pool that has noticed a dead process takes no more tasks
             futures: list[Future[Rollout]] = [self._pool.submit(_play, task) for task in tasks]
         return lambda: _results(futures)
 
@@ -150,7 +151,8 @@ class WorkerDied(UserError, RuntimeError):
 
 
 @contextmanager
-def _worker_death_named() -> Iterator[None]:
+def death_named() -> Iterator[None]:
+    """Raises WorkerDied for a pool that lost a process."""
     try:
         yield
     except BrokenProcessPool:
@@ -159,7 +161,7 @@ def _worker_death_named() -> Iterator[None]:
 
 
 def _results(futures: Iterable[Future[Rollout]]) -> list[Rollout]:
-    with _worker_death_named():
+    with death_named():
         return [future.result() for future in futures]
 
 
@@ -167,10 +169,14 @@ _worker: list[RolloutWorker] = []
 
 
 def _start_worker(scenarios: Sequence[Mapping[str, Any]], kind: str) -> None:
-    """In a new process: validate the scenarios; end with the parent, even if the parent is killed."""
+    start_player()
+    _worker[:] = [RolloutWorker(scenarios, kind)]
+
+
+def start_player() -> None:
+    """In a new process: end with the parent, even if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears the signal and ends this process
     end_with_parent()
-    _worker[:] = [RolloutWorker(scenarios, kind)]
 
 
 def _play(task: RolloutTask) -> Rollout:

@@ -91,7 +91,7 @@ class Training:
             raise InvalidInput(f"cloning.teacher: {agent.kind} cannot learn from '{config.cloning.teacher}' ({known})")
         digest = sha256(msgspec.json.encode(config)).hexdigest()
         # Unusable scenarios and workers of another program are refused before anything is written.
-        scenarios, remote = playable(config.workloads), None
+        scenarios, remote = playable(config.workloads, config.profiles), None
         if engine is not None:
             remote = RemoteRollouts(engine, scenarios, agent.kind, name=config.name, note=report)
         if resume:
@@ -135,6 +135,12 @@ class Training:
             self._pool.close()
             self._writer.close()
         return self.state
+
+    @property
+    def result(self) -> str:
+        """The best weights and how good they are."""
+        best = f"iteration {self.state.best_iteration}, {self.state.best_score:.3f} of {self.agent.references[0]}"
+        return f"{self.folder / BEST}: {best}"
 
     def _iterate(self, pending: Callable[[], list[Rollout]]) -> Callable[[], list[Rollout]]:
         """One iteration; the next iteration's episodes are played while the network learns from the present ones."""

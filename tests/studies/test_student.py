@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,37 +11,8 @@ from rm_emulator.learn.fast_jobs import FastSetting, setting_of
 from schedulers.kit.curves import CONSTANTS
 from schedulers.planning.replan import kernel
 from studies import student
-from studies.cma import Evolution
 from studies.student import WAYS, Facts, Student, told
 from tests.learn.test_fast import BATCH, rule, scenario
-
-
-def bowl(numbers: student.Doubles) -> student.Doubles:
-    """A long valley whose least is at 1, 2, 3."""
-    off = numbers - np.array([1.0, 2.0, 3.0])
-    return np.asarray((off**2) @ np.array([1.0, 30.0, 1000.0]))
-
-
-def test_evolution_finds_the_least_of_a_long_valley() -> None:
-    state = Evolution.begin(np.zeros(3), 0.5, np.ones(3))
-    while state.generation < 120:
-        numbers = state.candidates(8, 1)
-        state.select(numbers, bowl(numbers))
-    assert state.mean == pytest.approx([1.0, 2.0, 3.0], abs=1e-3)
-
-
-def test_a_stopped_evolution_goes_on_without_a_difference() -> None:
-    one = Evolution.begin(np.zeros(3), 0.5, np.ones(3))
-    for generation in range(10):
-        if generation == 5:
-            kept = {name: np.asarray(value).tolist() for name, value in vars(one).items()}
-            other, spent = student.restored(json.loads(json.dumps({**kept, "cpu_min": 1.5})))
-            assert spent == 1.5
-        for state in (one, other) if generation >= 5 else (one,):
-            numbers = state.candidates(8, 1)
-            state.select(numbers, bowl(numbers))
-    assert np.array_equal(one.mean, other.mean)
-    assert np.array_equal(one.covariance, other.covariance)
 
 
 def test_no_seed_has_two_uses() -> None:
@@ -66,12 +36,7 @@ def setting() -> FastSetting:
 @pytest.mark.slow
 def test_a_student_with_the_constants_of_curves_is_learned_curves(setting: FastSetting) -> None:
     made, found = Student(WAYS["constants"], Facts(0, 0, student._none)), CONSTANTS[True]
-    weights = made.begin()
-    weights[: student.PRICES], weights[-made.columns] = (
-        [np.log(found.price), found.fall, found.growth],
-        np.log(found.warm),
-    )
-    ends = setting.play.ends(made.rule(weights, setting), setting.draws)
+    ends = setting.play.ends(made.rule(made.begin(found), setting), setting.draws)
     assert np.array_equal(ends, setting.play.ends(rule(setting, "learned"), setting.draws))
 
 
