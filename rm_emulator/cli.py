@@ -38,6 +38,7 @@ from rm_emulator.options import (
 from rm_emulator.program import as_json, end, prints_apart
 
 if TYPE_CHECKING:
+    from rm_emulator.learn.config import Config
     from rm_emulator.learn.constants import ConstantsTraining
     from rm_emulator.learn.train import Training
     from rm_emulator.results.figures import Summary
@@ -567,6 +568,9 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a policy: a network, DIR/best.safetensors, or constants, DIR/best.yaml (needs the extra `learn`)."""
+    from rm_emulator.learn import arithmetic
+
+    arithmetic.pin()  # before any import of numpy
     from rm_emulator.experiments import engines, pool
     from rm_emulator.issues import InvalidInput
     from rm_emulator.learn import config as configs
@@ -576,17 +580,9 @@ def train(
     where = out or Path("out") / "train" / read.name
     if read.method == "cma" and workers is not None:
         raise InvalidInput(f"--engine {engine}: constants are evolved on this machine alone; leave it out")
-    how: dict[str, Any] = {"jobs": jobs or pool.cores(), "resume": resume, "report": report}
-    run: ConstantsTraining | Training
+    how = {"jobs": jobs or pool.cores(), "resume": resume, "report": report}
     try:
-        if read.method == "cma":
-            from rm_emulator.learn import constants
-
-            run = constants.ConstantsTraining(constants.smoke(read) if smoke else read, where, **how)
-        else:
-            from rm_emulator.learn import train as training
-
-            run = training.Training(training.smoke(read) if smoke else read, where, engine=workers, **how)
+        run = _training(read, where, smoke, how | ({} if workers is None else {"engine": workers}))
     except ImportError as error:
         raise InvalidInput(f"{error.name} is not installed: pip install 'rm-emulator[learn]'") from None
     try:
@@ -595,6 +591,17 @@ def train(
         _report(f"{where}: stopped; --resume goes on")
         raise typer.Exit(130) from None
     typer.echo(run.result)
+
+
+def _training(read: Config, where: Path, smoke: bool, how: dict[str, Any]) -> ConstantsTraining | Training:
+    """A run that has not begun. Raises ImportError without the extra `learn`."""
+    if read.method == "cma":
+        from rm_emulator.learn import constants
+
+        return constants.ConstantsTraining(constants.smoke(read) if smoke else read, where, **how)
+    from rm_emulator.learn import train as training
+
+    return training.Training(training.smoke(read) if smoke else read, where, **how)
 
 
 @app.command()

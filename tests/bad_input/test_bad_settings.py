@@ -123,6 +123,8 @@ COMMANDS: Final = {
     "check demo --set spec.cluster.nodes[0].capacity.memory=0": "is larger than every node",
     "run hello --out /proc/x": "/proc/x",
     "run hello --out=": "--out: '' is no name of a file or folder (. is the current folder)",
+    "train curves --engine dask:local": "--engine dask:local: constants are evolved on this machine alone",
+    "train curves --profiles nowhere": "nowhere",
     "train decima --out=": "--out: '' is no name of a file or folder",
     "snapshot --kubeconfig nowhere --out=": "--out: '' is no name of a file or folder",
     "run hello --plugin nowhere.py": "no such plug-in file",

@@ -79,8 +79,12 @@ def test_packaged_configurations_are_read(name: str) -> None:
         ),
         (
             ("  weight: 2", "  wait: 2"),
-            ":4:3 workloads[0].wait: unknown key 'wait' (accepted: scenario, weight, limit_s, growth, horizon_s), "
-            "did you mean 'weight'?",
+            ":4:3 workloads[0].wait: unknown key 'wait' (accepted: scenario, weight, limit_s, growth, horizon_s, "
+            "seeds, plays), did you mean 'weight'?",
+        ),
+        (
+            ("  weight: 2", "  seeds: 4..1"),
+            ":4:10 workloads[0].seeds: empty range of seeds: '4..1' (write the smaller number first)",
         ),
         (("  clip: 0.3", "  clip: -1"), ":6:9 ppo.clip: Expected `float` > 0.0"),
         (("name: mine\n", ""), ":1:1: Object missing required field `name`"),
