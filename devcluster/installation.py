@@ -91,7 +91,7 @@ def run_installed(cluster: Devcluster) -> None:
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     with running(cluster):
-        until(lambda: _admits(cluster), _READY_S, every_s=0.5)
+        until(lambda: admits(cluster), _READY_S, every_s=0.5)
         (cluster.folder / "ready").touch()
         over.wait()
 
@@ -105,7 +105,7 @@ def _runner(cluster: Devcluster) -> Process:
     return Process(cluster.folder, "run")
 
 
-def _admits(cluster: Devcluster) -> bool:
+def admits(cluster: Devcluster) -> bool:
     """True once admission knows our kinds, a moment after they were made."""
     try:
         cluster.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(_PROBE))
