@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -55,6 +55,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
             "met": self.met,
             "note": self.note,
         }
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table as plain text, two blanks between its columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "".join(f"{line}\n" for line in lines)
 
 
 class Benchmark(msgspec.Struct, frozen=True):

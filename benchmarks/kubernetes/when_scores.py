@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.kubernetes.when_load import LoadedJob
+from benchmarks.rows import aligned
 from rm_emulator.forecasts.arrivals import Recent
 from rm_emulator.forecasts.draws import KnownRunTimes
 from rm_emulator.forecasts.moment import Paused
@@ -302,13 +303,10 @@ def page(runs: Sequence[tuple[Sequence[Line], Path]], progress: Callable[[str], 
         jobs = {line.name: line for line in lines if isinstance(line, LoadedJob)}
         found = scored(lines, Asked(jobs, memories).answers(progress))
         scores += [each._replace(job=f"{number}/{each.job}") for each in found]  # runs share the names of their jobs
-    made = [HEAD, *rows(scores)]
-    widths = [max(map(len, column)) for column in zip(*made, strict=True)]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in made]
     said = "".join(summary(lines) for lines, _ in runs)
     for part, least_s in (("status", 0.0), ("beyond five minutes status", 300.0)):
         if written := [score for score in scores if score.answerer == "status" and score.came_s >= least_s]:
             low, high = held_by_bootstrap(written)
             jobs_of = len({score.job for score in written})
             said += f"{part} holds {100 * low:.0f} to {100 * high:.0f} % by bootstrap over {jobs_of} jobs.\n"
-    return said + "\n" + _LEGEND + "\n" + "\n".join(table) + "\n"
+    return said + "\n" + _LEGEND + "\n" + aligned([HEAD, *rows(scores)])

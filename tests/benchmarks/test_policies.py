@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 import msgspec
@@ -52,17 +53,17 @@ def test_a_job_alone_takes_its_longest_path_in_the_emulator() -> None:
     for stage, times in zip(jobs.jobs[0].job.stages, jobs.jobs[0].runtimes, strict=True):
         assert isinstance(times, Fixed)
         paths.append(times.ms / 1000 + max((paths[parent] for parent in stage.above), default=0.0))
-    ((jct,), makespan) = emulated(POLICIES["decima"], jobs, 1000)
-    assert jct == makespan == pytest.approx(max(paths), abs=len(paths))
+    (jct,) = emulated(POLICIES["decima"], jobs, 1000)
+    assert jct == pytest.approx(max(paths), abs=len(paths))
 
 
 def test_differences_are_paired_by_job_and_shown_beside_the_emulators() -> None:
     """+1, +3 s: mean 2, half of the interval 12.706 x 1.414 / 1.414."""
     rule, network = Score([10, 20], 20, [4, 6], [1, 1], None), Score([11, 23], 23, [5, 5], [2, 2], 0.5)
-    shown = table({"rule": [rule], "network": [network]}, {"rule": [([9, 19], 19)], "network": [([9, 19], 19)]})
-    _, _, first, second = shown.splitlines()
-    assert first == "| rule | 15.0 |  |  |  | 20 | 5.0 | 1.0 | 1.0 |  | 14.0 |  | 19 |"
-    assert second == (
-        "| network | 17.0 | +2.0 [-10.7, +14.7] | +13.3 | 0 of 2 | 23 | 5.0 | 2.0 | 2.0 | 50 | 14.0 "
-        "| +0.0 [+0.0, +0.0] | 19 |"
-    )
+    shown = table({"rule": [rule], "network": [network]}, {"rule": [[9, 19]], "network": [[9, 19]]})
+    cells = [re.split("  +", line) for line in shown.splitlines()[1:]]
+    assert cells == [
+        ["rule", "15.0", "20", "5.0", "1.0, 1.0", "14.0"],
+        ["network", "17.0", "+2.0 [-10.7, +14.7]", "+13.3", "0 of 2", "23", "5.0", "2.0, 2.0", "50", "14.0",
+         "+0.0 [+0.0, +0.0]"],
+    ]  # fmt: skip
