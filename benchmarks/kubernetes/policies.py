@@ -38,8 +38,8 @@ from schedulers.core.decisions import Place
 from schedulers.core.events import ContainerEnded, Event, JobSubmitted
 from schedulers.core.model import Job
 from schedulers.core.replay import Replay
-from schedulers.learned.fallback import WithFallback
 from schedulers.objects import names
+from schedulers.policies.decima import Decima
 
 #: By label; the first taught the network, and the others are held against the first.
 POLICIES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -226,7 +226,7 @@ def score(log: Path) -> Score:
         makespan_s=(max(ends.values()) - min(submitted.values())) / 1000,
         held_s=held,
         decided_ms=decided,
-        scored=fmean(scored) if isinstance(scheduler.policy, WithFallback) else None,
+        scored=fmean(scored) if isinstance(scheduler.policy, Decima) else None,
     )
 
 
