@@ -55,6 +55,7 @@ _FITTED: Final[Mapping[str, Mapping[str, Any]]] = {
     "tuned": {**_FAIR, **_BEST_FIT, "alpha": -1.0},
     "capped_sjf": {**_CAPPED, **_BEST_FIT},
     "curves": {**_CURVES, **_BEST_FIT},
+    "curves_learned": {**_CURVES, **_BEST_FIT, "learned": True},
 }
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.policy import ClusterView, TieSetting
+from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
+from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, TieSetting
 from schedulers.core.state import JobState, StageState
+from schedulers.core.vectors import fits
 from schedulers.kit.ordered import Key
 from schedulers.kit.partition import Partitioned, executors_of, to_start
 from schedulers.kit.paths import critical_first
@@ -30,13 +32,15 @@ class Constants(NamedTuple):
     """Idle executors stay with their job up to so many times the number of the job."""
     warm: float
     """See Partitioned.warm."""
+    scarce: float
+    """Where containers end with their tasks, exponent of the part of the nodes that take a task."""
 
 
 #: By the setting `learned`. False: found in Decima's batch setting; True: by evolution in the batch and in the stream
-#: (`studies.student`).
+#: (`studies.student`), the last one on four classes of nodes (`studies.containers_student`).
 CONSTANTS: Final[Mapping[bool, Constants]] = {
-    False: Constants(4.0, 1.2, 0.81, math.inf, 0.0),
-    True: Constants(6.8, 2.7, 0.7, 1.0, 10.0),
+    False: Constants(4.0, 1.2, 0.81, math.inf, 0.0, 0.0),
+    True: Constants(6.8, 2.7, 0.7, 1.0, 10.0, 1.5),
 }
 #: Work of a job without an estimate, s, and the number of executors up to which the job is served, as by `capped_sjf`.
 _UNKNOWN_S: Final = 500.0
@@ -72,7 +76,8 @@ class CurvesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         bool,
         msgspec.Meta(
             description="whether a job above its number lets idle executors go, a stage's last tasks are left to "
-            "the executors at work on the stage, and the price of width is the one learned with both"
+            "the executors at work on the stage, and the price of width is the one learned with both; where containers "
+            "end with their tasks: whether tasks that few nodes take go before others"
         ),
     ] = False
     tie: TieSetting = "submit"
@@ -93,8 +98,14 @@ class Curves(Partitioned, NeedsEstimates):
     def __init__(self, params: CurvesSettings, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._curves: dict[str, Curve] = {}
+        self._parts: dict[int, float] = {}  # of the nodes, by size of the tasks that they take
         self._constants = CONSTANTS[params.learned]
         self.warm = self._constants.warm
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """With other nodes, other parts of them take a task."""
+        if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
+            self._parts.clear()
 
     def ranked(self, view: ClusterView) -> list[JobState]:
         """See Partitioned.ranked."""
@@ -133,6 +144,30 @@ class Curves(Partitioned, NeedsEstimates):
         if curve.executors != executors:
             curve = self._curves[job.id] = _curve_of(job, view, inverted=self.params.inverted_levels)
         return min(curve.spans, key=lambda each: each[1] * (1 + price * each[0] / executors))[0]
+
+    def _serve(self, view: ClusterView, offer: Offer, *, limited: bool) -> Generator[Suggestion, Outcome, bool]:
+        """Where containers end with their tasks, stages whose tasks few nodes take are as those of shorter jobs."""
+        if not self._constants.scarce:
+            return (yield from super()._serve(view, offer, limited=limited))
+        keys = []
+        for (first, tie), job in ((key, view.jobs[name]) for key, name in self._order.entries):
+            fitting = [stage for stage in job.open_stages() if offer.fits(job, stage)]
+            for place, stage in enumerate(self.arrange(job, fitting, view) if len(fitting) > 1 else fitting):
+                scarcity = self._part_of_nodes(stage, view) ** self._constants.scarce
+                keys.append((first * scarcity, tie, place, job.id, stage))
+        for *_, name, stage in sorted(keys, key=lambda each: each[:3]):
+            if (yield Suggestion(name, stage.index, count=stage.waiting)).placed:
+                return True
+        return False
+
+    def _part_of_nodes(self, stage: StageState, view: ClusterView) -> float:
+        """Part of the nodes that would take a task of the stage when empty."""
+        part = self._parts.get(stage.size)
+        if part is None:
+            nodes = view.nodes.values()
+            able = sum(stage.size not in node.barred and fits(stage.demand, node.spec.room) for node in nodes)
+            part = self._parts[stage.size] = able / len(nodes)
+        return part
 
     def keeps(self, job: JobState, view: ClusterView) -> float:
         """See Partitioned.keeps."""

@@ -28,7 +28,9 @@ class SpeedUpCurves(Curves):
 
     With `learned: true` a job holds idle executors up to its number alone, and the others serve other jobs. A job below
     its number gets no executor for the last 10 tasks that wait in a stage per executor with a task of the stage, as
-    long as other jobs lack executors. The price is 6.8 exp(-2.7 (y - 1/2)) b^0.7 n / N.
+    long as other jobs lack executors. The price is 6.8 exp(-2.7 (y - 1/2)) b^0.7 n / N. Where containers end with their
+    tasks, the stage with the least work left of its job x p^1.5 is first, where p is the part of the nodes large enough
+    for the stage's tasks: on equal nodes nothing changes.
 
     Jobs without an estimate come last, each on up to 8 executors; as long as there are any, no executor leaves its job
     between two stages, since the order changes with each estimate. The policy needs a predictor.

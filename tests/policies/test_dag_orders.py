@@ -362,3 +362,24 @@ def test_learned_curves_gives_a_lone_job_all_executors() -> None:
     made = scheduler(LEARNED, node("n", 1), offers="event", predictor=ORACLE, executors=True)
     submit(made, job("a", stage(6)), 60_000)
     assert jobs_of(made.handle(NodeAdded(2, node("m", 5)))) == ["a"] * 5
+
+
+@pytest.mark.parametrize(("policy", "first"), [({"kind": "curves"}, "short"), (LEARNED, "picky")], ids=str)
+def test_where_containers_end_learned_curves_prefers_tasks_that_few_nodes_take(
+    policy: dict[str, object], first: str
+) -> None:
+    """Of four nodes one takes the picky job, so its 90 s count as 90 / 4^1.5 = 11 s, less than 60 s."""
+    made = scheduler(policy, node("n", 1), offers="event", predictor=ORACLE)
+    for name in ("o", "p"):
+        made.handle(NodeAdded(0, node(name, 1)))
+    submit(made, job("running", stage(3)), 10_000)
+    submit(made, job("short"), 60_000)
+    submit(made, job("picky", stage(1, (2000, 2048))), 90_000)
+    assert jobs_of(made.handle(NodeAdded(2, node("large", 2))))[0] == first
+
+
+def test_where_all_nodes_take_all_tasks_learned_curves_serves_the_shortest_job() -> None:
+    made = scheduler(LEARNED, node("n", 1), offers="event", predictor=ORACLE)
+    submit(made, job("long", stage(3)), 30_000)
+    submit(made, job("short", stage(2)), 20_000)
+    assert jobs_of(made.handle(NodeAdded(2, node("m", 1)))) == ["short"]
