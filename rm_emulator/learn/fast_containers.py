@@ -19,6 +19,7 @@ from rm_emulator.experiments.assembly import cluster_of, workload_of
 from rm_emulator.scenario.schema import Scenario
 from schedulers.core.resources import Vector
 from schedulers.core.vectors import times_in
+from schedulers.kit.curves import CONSTANTS
 from schedulers.kit.paths import to_output
 from schedulers.predictors.oracle import misjudged
 
@@ -34,6 +35,19 @@ STAGE: Final = np.dtype([
     ("job", np.int64), ("tasks", np.int64), ("first", np.int64), ("level", np.int64), ("mean", np.float64),
     ("tail", np.float64), ("children", np.int64), ("children_end", np.int64), ("parents", np.int64),
 ])  # fmt: skip
+
+
+def weights(**named: float) -> Doubles:
+    """Weights by name, the others 0."""
+    return np.array([named.get(name, 0.0) for name in WEIGHTS])
+
+
+#: Of `curves`: the critical stage is first inside a job, and nothing else counts.
+_CRITICAL: Final = {"tail": 1e-9}
+CURVES: Final = weights(**_CRITICAL)
+LEARNED: Final = weights(**_CRITICAL, scarce=CONSTANTS[True].scarce)
+#: With `Episode.by_index`.
+SRPT: Final = weights(**_CRITICAL, under_way=-0.5)
 
 
 class Episode(NamedTuple):
