@@ -4,7 +4,7 @@
 
 Evolution plays `rm_emulator.learn.fast_containers`, event for event the engine's runs. Each generation is kept, so a
 stopped study goes on. Training, validation and test have seeds of their own; the test decides nothing. The constant of
-`learned: true` is below the evolved one, which is 2 % worse than `curves` where most nodes take most tasks (validation).
+`learned: true` is below the evolved one, which loses 2 % to `curves` where most nodes take most tasks (validation).
 """
 
 from __future__ import annotations
