@@ -20,6 +20,7 @@ import numpy as np
 import typer
 
 from rm_emulator.files import write_file
+from rm_emulator.learn.cma import Search
 from rm_emulator.learn.fast_containers import (
     CURVES,
     LEARNED,
@@ -33,9 +34,7 @@ from rm_emulator.learn.fast_containers import (
 from rm_emulator.program import end
 from rm_emulator.scenario.schema import Scenario
 from schedulers.core import keyed
-from studies.cma import Evolution
 from studies.learned_settings import PROFILES, SETTINGS
-from studies.student import restored
 from studies.tables import document, over_seeds, table
 
 HEAD: Final = ("setting", "policy", "seeds", "mean JCT, s", "difference, s", "%", "better in")
@@ -98,13 +97,14 @@ def evolve(study: Study, label: str) -> tuple[Doubles, float]:
     """Weights by CMA-ES, and CPU time, min: all candidates of a generation play the same seeds."""
     way, path, found = WAYS[label], study.out / f"{label}.json", CURVES.copy()
     free = [WEIGHTS.index(name) for name in way.free]
-    state, spent = Evolution.begin(found[free], 0.3, np.where(np.array(way.free) == "scarce", 2.0, 0.5)), 0.0
+    search, spent = Search.begin(found[free], 0.3, np.where(np.array(way.free) == "scarce", 2.0, 0.5)), 0.0
     if path.exists():
-        state, spent = restored(json.loads(path.read_bytes()))
-    while state.generation < way.generations:
+        kept = json.loads(path.read_bytes())
+        search, spent = Search.restored(kept["search"]), kept["cpu_min"]
+    while search.generation < way.generations:
         began = time.process_time()
-        candidates = state.candidates(6 + int(2 * np.log(len(free))), 1)
-        costs, random = np.zeros(len(candidates)), keyed.generator(1, "containers", state.generation)
+        candidates = search.candidates(6 + int(2 * np.log(len(free))), 1)
+        costs, random = np.zeros(len(candidates)), keyed.generator(1, "containers", search.generation)
         for name, plays in PLAYS.items():
             for number in random.choice(TRAINING, plays, replace=False):
                 each = study.episodes(name, "training", TRAINING)[number]
@@ -112,11 +112,10 @@ def evolve(study: Study, label: str) -> tuple[Doubles, float]:
                 for index, candidate in enumerate(candidates):
                     found[free] = candidate
                     costs[index] += each.jct_s(found).mean() / teacher / plays
-        state.select(candidates, costs)
+        search.select(candidates, costs)
         spent += (time.process_time() - began) / 60
-        fields = {name: np.asarray(value).tolist() for name, value in vars(state).items()}
-        write_file(path, json.dumps({**fields, "cpu_min": spent}))
-    found[free] = state.mean
+        write_file(path, json.dumps({"search": search.kept, "cpu_min": spent}))
+    found[free] = search.mean
     return found, spent
 
 

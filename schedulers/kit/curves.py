@@ -147,26 +147,27 @@ class Curves(Partitioned, NeedsEstimates):
 
     def _serve(self, view: ClusterView, offer: Offer, *, limited: bool) -> Generator[Suggestion, Outcome, bool]:
         """Where containers end with their tasks, stages whose tasks few nodes take are as those of shorter jobs."""
-        if not self._constants.scarce:
+        # Where one part of the nodes takes every task, the order of the jobs is that of their stages.
+        if not self._constants.scarce or len({self._part_of_nodes(size, view) for size in view.active_sizes}) == 1:
             return (yield from super()._serve(view, offer, limited=limited))
         keys = []
         for (first, tie), job in ((key, view.jobs[name]) for key, name in self._order.entries):
             fitting = [stage for stage in job.open_stages() if offer.fits(job, stage)]
             for place, stage in enumerate(self.arrange(job, fitting, view) if len(fitting) > 1 else fitting):
-                scarcity = self._part_of_nodes(stage, view) ** self._constants.scarce
+                scarcity = self._part_of_nodes(stage.size, view) ** self._constants.scarce
                 keys.append((first * scarcity, tie, place, job.id, stage))
         for *_, name, stage in sorted(keys, key=lambda each: each[:3]):
             if (yield Suggestion(name, stage.index, count=stage.waiting)).placed:
                 return True
         return False
 
-    def _part_of_nodes(self, stage: StageState, view: ClusterView) -> float:
-        """Part of the nodes that would take a task of the stage when empty."""
-        part = self._parts.get(stage.size)
+    def _part_of_nodes(self, size: int, view: ClusterView) -> float:
+        """Part of the nodes that would take a task of the size when empty."""
+        part = self._parts.get(size)
         if part is None:
-            nodes = view.nodes.values()
-            able = sum(stage.size not in node.barred and fits(stage.demand, node.spec.room) for node in nodes)
-            part = self._parts[stage.size] = able / len(nodes)
+            nodes, demand = view.nodes.values(), view.demand(size)
+            able = sum(size not in node.barred and fits(demand, node.spec.room) for node in nodes)
+            part = self._parts[size] = able / len(nodes)
         return part
 
     def keeps(self, job: JobState, view: ClusterView) -> float:

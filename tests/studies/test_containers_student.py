@@ -27,5 +27,5 @@ def test_a_stopped_evolution_goes_on_without_a_difference(tmp_path: Path, monkey
         for generations in lengths:
             monkeypatch.setitem(student.WAYS, "scarce", student.Way(("scarce",), generations))  # type: ignore[arg-type]
             student.evolve(study, "scarce")
-        found[name] = json.loads((study.out / "scarce.json").read_bytes())["mean"]
+        found[name] = json.loads((study.out / "scarce.json").read_bytes())["search"]
     assert found["stopped"] == found["whole"]
