@@ -27,7 +27,7 @@ from rm_emulator.learn.fast_containers import (
     SRPT,
     WEIGHTS,
     Doubles,
-    Episode,
+    FastContainers,
     bound_s,
     episode,
 )
@@ -83,7 +83,7 @@ class Study:
         self.data, self.out = data, out
         self.episodes = cache(self._episodes)
 
-    def _episodes(self, name: str, use: str, count: int) -> list[Episode]:
+    def _episodes(self, name: str, use: str, count: int) -> list[FastContainers]:
         case = CASES[name]
         of = next(setting for setting in SETTINGS if setting.name == case.setting)
         drawn = {**of.workload, "history": 0, "profiles": str((self.data / PROFILES).resolve()), **case.workload}
@@ -134,7 +134,7 @@ def rows(study: Study, name: str, use: str, most: int | None, policies: Mapping[
     return made
 
 
-def _means(found: Sequence[Episode], of: Doubles) -> Doubles:
+def _means(found: Sequence[FastContainers], of: Doubles) -> Doubles:
     return np.array([each.jct_s(of).mean() for each in found])
 
 

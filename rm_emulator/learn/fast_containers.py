@@ -46,11 +46,11 @@ def weights(**named: float) -> Doubles:
 _CRITICAL: Final = {"tail": 1e-9}
 CURVES: Final = weights(**_CRITICAL)
 LEARNED: Final = weights(**_CRITICAL, scarce=CONSTANTS[True].scarce)
-#: With `Episode.by_index`.
+#: With `FastContainers.by_index`.
 SRPT: Final = weights(**_CRITICAL, under_way=-0.5)
 
 
-class Episode(NamedTuple):
+class FastContainers(NamedTuple):
     """A seed of a setting. Times are in ms.
 
     submits and ends: by job, when it comes and where its stages end. stages: see STAGE; level: of the smallest class
@@ -69,14 +69,14 @@ class Episode(NamedTuple):
         """JCTs by job, s."""
         return np.asarray((play(*self, weights) - self.submits) / 1000)
 
-    def by_index(self) -> Episode:
+    def by_index(self) -> FastContainers:
         """The same, with the first stage of a job in place of the stage with the longest path to the output."""
         stages = self.stages.copy()
         stages["tail"] = -np.arange(len(stages))
         return self._replace(stages=stages)
 
 
-def episode(scenario: Scenario, seed: int, error: tuple[float, float] = (0.0, 0.0)) -> Episode:
+def episode(scenario: Scenario, seed: int, error: tuple[float, float] = (0.0, 0.0)) -> FastContainers:
     """A seed of a scenario. error: of the predictor `oracle`.
 
     Raises ValueError for nodes that hold several tasks, or that are no classes.
@@ -103,7 +103,7 @@ def episode(scenario: Scenario, seed: int, error: tuple[float, float] = (0.0, 0.
         ends.append(len(rows))
     submits = np.array([each.submit_ms for each in built.workload.jobs])
     made = np.array(rows, STAGE), np.array(children, np.int64), np.array(times)
-    return Episode(submits, np.array(ends), *made, counts)
+    return FastContainers(submits, np.array(ends), *made, counts)
 
 
 def _level(demand: Vector, classes: Sequence[Vector]) -> int:
@@ -286,7 +286,7 @@ def _best(run, stages, weights):  # type: ignore[no-untyped-def]
     return place, best
 
 
-def bound_s(each: Episode) -> float:
+def bound_s(each: FastContainers) -> float:
     """A lower bound of the mean JCT of jobs that come at once, s, true run times known.
 
     Jobs end in some order. At the end of a job its longest path of true run times is over, and so is all work of the
@@ -313,7 +313,7 @@ def bound_s(each: Episode) -> float:
     return float(_least(work, alone) / jobs / 1000)
 
 
-def _topological(each: Episode, first: int, end: int) -> list[int]:
+def _topological(each: FastContainers, first: int, end: int) -> list[int]:
     missing = each.stages["parents"][first:end].copy()
     order = [first + int(stage) for stage in np.flatnonzero(missing == 0)]
     for stage in order:

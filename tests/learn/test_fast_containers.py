@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rm_emulator import api
-from rm_emulator.learn.fast_containers import CURVES, LEARNED, SRPT, STAGE, WEIGHTS, Episode, bound_s, episode
+from rm_emulator.learn.fast_containers import CURVES, LEARNED, SRPT, STAGE, WEIGHTS, FastContainers, bound_s, episode
 from rm_emulator.scenario.schema import Scenario
 from studies.learned_settings import SETTINGS
 from studies.tables import document
@@ -32,38 +32,38 @@ def engine_s(policy: dict[str, Any]) -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def drawn() -> Episode:
+def drawn() -> FastContainers:
     return episode(Scenario.model_validate(scenario({"kind": "fifo"})), 1)
 
 
 @pytest.mark.slow
-def test_every_job_ends_as_under_the_engine_with_curves(drawn: Episode) -> None:
+def test_every_job_ends_as_under_the_engine_with_curves(drawn: FastContainers) -> None:
     assert drawn.jct_s(CURVES).tolist() == engine_s(CURVES_POLICY)
 
 
 @pytest.mark.slow
-def test_every_job_ends_as_under_the_engine_with_learned_curves(drawn: Episode) -> None:
+def test_every_job_ends_as_under_the_engine_with_learned_curves(drawn: FastContainers) -> None:
     assert drawn.jct_s(LEARNED).tolist() == engine_s({**CURVES_POLICY, "learned": True})
 
 
 @pytest.mark.slow
-def test_every_job_ends_as_under_the_engine_with_srpt(drawn: Episode) -> None:
+def test_every_job_ends_as_under_the_engine_with_srpt(drawn: FastContainers) -> None:
     assert drawn.by_index().jct_s(SRPT).tolist() == engine_s({**CURVES_POLICY, "kind": "srpt"})
 
 
 @pytest.mark.slow
-def test_no_policy_is_below_the_bound(drawn: Episode) -> None:
+def test_no_policy_is_below_the_bound(drawn: FastContainers) -> None:
     at_once = drawn._replace(submits=np.zeros_like(drawn.submits))
     random = np.random.default_rng(1)
     for each in [LEARNED, *random.normal(0, 1, (20, len(WEIGHTS)))]:
         assert at_once.jct_s(each).mean() >= bound_s(at_once)
 
 
-def two_jobs() -> Episode:
+def two_jobs() -> FastContainers:
     """Two nodes, and jobs of 2 and of 4 tasks of 3 s."""
     stages = np.array([(0, 2, 0, 0, 3e3, 3e3, 0, 0, 0), (1, 4, 2, 0, 3e3, 3e3, 0, 0, 0)], STAGE)
     none = np.empty(0, np.int64)
-    return Episode(np.zeros(2, np.int64), np.array([1, 2]), stages, none, np.full(6, 3000), np.array([2]))
+    return FastContainers(np.zeros(2, np.int64), np.array([1, 2]), stages, none, np.full(6, 3000), np.array([2]))
 
 
 def test_the_bound_of_two_jobs_of_equal_tasks_is_the_shorter_one_first() -> None:
