@@ -174,8 +174,10 @@ def _loop(cpus: list[int], *, on: bool) -> Iterator[int | None]:
     if not on:
         yield None
         return
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
-        process.send_signal(signal.SIGSTOP)
+    # The loop begins in its parent's class and on its CPU, so it halts itself: else the parent might never run again.
+    program = "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", program]) as process:  # noqa: S603
+        os.waitpid(process.pid, os.WUNTRACED)
         os.sched_setaffinity(process.pid, cpus)
         _set_class([process.pid], os.SCHED_FIFO, _LOOP)
         try:
