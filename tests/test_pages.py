@@ -67,7 +67,6 @@ ELSEWHERE = {
     "mkdir pai && for table": "unpacks a download of somebody's data; a sample",
     "rm-emulator bench": "minutes and more: tests/benchmarks",
     "python -m benchmarks.kubernetes.when_answers ": "likewise",
-    "python -m benchmarks.kubernetes.policies ": "likewise",
     "python -m studies.presets": "minutes: tests/studies",
     "rm-emulator train ": "minutes and hours: tests/learn/test_train.py",
     "tensorboard ": "another program, which serves a page until it is stopped",
