@@ -62,6 +62,8 @@ def test_twenty_generations_of_constants_are_the_same_bytes(tmp_path: Path, mach
     assert hashlib.sha256(json.dumps(search).encode()).hexdigest() == SEARCH
 
 
+# A minute.
+@pytest.mark.nightly
 @NEEDS_TORCH
 def test_twenty_updates_of_a_network_are_the_same_bytes(tmp_path: Path) -> None:
     found = [checkpoints.load(trained(NETWORK, tmp_path, machine)) for machine in MACHINES]
