@@ -18,6 +18,6 @@ PLAIN: Final[Mapping[str, str]] = {
 
 
 def pin() -> None:
-    """Let this process and those that it starts compute alike everywhere; too late, so without effect, after numpy."""
+    """Let this process and its children compute alike on all machines. Without effect once numpy is imported."""
     if "numpy" not in sys.modules:
         os.environ.update(PLAIN)

@@ -103,7 +103,7 @@ class Episodes:
 
 
 class Match(NamedTuple):
-    """An episode, and constants that play it after `curves` as it is."""
+    """An episode that `curves` plays first with its own constants, and then with those of each player."""
 
     run: FastRun
     rule: Rule
@@ -179,7 +179,7 @@ class ConstantsTraining:
 
     @property
     def result(self) -> str:
-        """The best constants, how good they are, and what stands for them in the rule's code."""
+        """Words on the best constants: generation, score, and the tuple to write into `schedulers.kit.curves`."""
         best = f"generation {self.state.best_generation}, {self.state.best_score:.3f} of curves"
         return f"{self.folder / BEST}: {best}\nCONSTANTS in schedulers/kit/curves.py: {self.state.best}"
 
