@@ -84,7 +84,7 @@ class Agent(NamedTuple, Generic[Seen, Chosen]):
 
 
 def _is_forced(graph: Graph) -> bool:
-    """Whether there is only one stage and one limit to choose from."""
+    """Whether the agent has a single stage and a single limit to choose from."""
     open_jobs = [job for job in graph.jobs if job.valid.any()]
     if len(open_jobs) != 1 or np.count_nonzero(open_jobs[0].valid) != 1:
         return False

@@ -7,7 +7,7 @@ from schedulers.core.policy import ClusterView, Suggestion, Suggestions
 
 
 class AskedCopies:
-    """The copies asked for, which follow from the state: no memory keeps them."""
+    """The stages whose masters asked for copies. The state of the jobs tells the same, so no snapshot stores them."""
 
     __slots__ = ("_stages",)
 

@@ -103,7 +103,7 @@ def test_no_seed_of_the_packaged_recipe_has_two_uses() -> None:
         assert not {*each.numbers} & {*packaged.validation.numbers, *range(1000, 1100)}
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="needs the full profiles")
+@pytest.mark.skipif(not FULL.exists(), reason=f"needs the measured profiles of Decima's release at {FULL}")
 def test_full_profiles_stand_in_every_workload_of_a_recipe() -> None:
     for name in ("curves", "decima"):
         recipe = read(find(name), FULL)

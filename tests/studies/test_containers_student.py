@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rm_emulator.learn.fast_containers import FastContainers
 from studies import containers_student as student
 from tests.learn.test_fast_containers import two_jobs
 
@@ -18,14 +19,20 @@ def test_no_seed_has_two_uses() -> None:
     assert all(later - earlier >= most for earlier, later in pairwise(firsts))
 
 
+class SmallStudy(student.Study):
+    """A study of which every episode has two jobs."""
+
+    def _episodes(self, name: str, use: str, count: int) -> list[FastContainers]:
+        return [two_jobs()] * count
+
+
 def test_a_stopped_evolution_goes_on_without_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for name, lengths in (("stopped", (1, 3)), ("whole", (3,))):
-        study = student.Study(tmp_path, tmp_path / name)
+        study = SmallStudy(tmp_path, tmp_path / name)
         study.out.mkdir()
-        study.episodes = lambda *_: [two_jobs()] * student.TRAINING  # type: ignore[assignment]
         for generations in lengths:
-            monkeypatch.setitem(student.WAYS, "scarce", student.Way(("scarce",), generations))  # type: ignore[arg-type]
+            monkeypatch.setattr(student, "WAYS", {"scarce": student.Way(("scarce",), generations)})
             student.evolve(study, "scarce")
         found[name] = json.loads((study.out / "scarce.json").read_bytes())["search"]
     assert found["stopped"] == found["whole"]
