@@ -1,0 +1,140 @@
+"""Sampling against history: every preset and TPC-H, beside the figures of the SLearn paper.
+
+`make tables` runs it. Each experiment is a scenario of its own under OUT, so a stopped study goes on where it was;
+when all are there, docs/results.md is written from `results.in.md` and the measured tables.
+
+A. Jajoo, Y. C. Hu, X. Lin, N. Deng, "The Case for Task Sampling based Learning for Cluster Job Scheduling" (SLearn),
+NSDI 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+from rm_emulator import api
+from rm_emulator.files import write_file
+from rm_emulator.program import end
+from studies import slearn_tables
+from studies.tables import document, filled, run
+
+Policies = Mapping[str, Mapping[str, Any]]
+
+PRESETS: Final = ("2sigma-like", "google11-like", "google19-like")
+#: What is compared, in the paper's words (section 5.1.3), and our `posterior`.
+POLICIES: Final[Policies] = {
+    "slearn": {"kind": "gs", "predictor": {"kind": "slearn"}},
+    "three_sigma": {"kind": "gs", "predictor": {"kind": "three_sigma"}},
+    "three_sigma_tl": {"kind": "gs", "predictor": {"kind": "three_sigma", "thin_bypass": True}},
+    "point_estimate": {"kind": "gs", "predictor": {"kind": "point_estimate"}},
+    "las": {"kind": "las"},
+    "fifo": {"kind": "fifo"},
+    "oracle": {"kind": "gs", "predictor": {"kind": "oracle"}},
+    "posterior": {"kind": "gs", "predictor": {"kind": "posterior"}},
+}
+DAG_POLICIES: Final[Policies] = {
+    "slearn_dag": {"kind": "gs", "predictor": {"kind": "slearn_dag"}},
+    "three_sigma_dag": {"kind": "gs", "predictor": {"kind": "three_sigma_dag"}},
+    "srpt": {"kind": "srpt", "predictor": {"kind": "oracle"}},
+}
+#: SLearn with a fixed part of pilots (Table 6) and with another limit of thin jobs (Table 9).
+SETTINGS: Final[Policies] = {
+    **{
+        f"percent_{percent}": {"kind": "gs", "predictor": {"kind": "slearn", "fixed_percent": percent}}
+        for percent in slearn_tables.PERCENTS
+    },
+    **{
+        f"thin_{limit}": {"kind": "gs", "predictor": {"kind": "slearn", "thin_limit": limit}}
+        for limit in slearn_tables.THIN_LIMITS
+    },
+}
+#: Queue bounds for TPC-H, whose jobs (some 40 to 1,600 task-seconds) would all share the paper's first two.
+_NARROW: Final = {"first_threshold_ms": 3e4, "growth": 3.0}
+NODES: Final = {"count": 150, "capacity": {"cpu": 1, "memory": "4Gi"}}
+#: Jobs of the three traces (section 4.3).
+JOBS: Final = 1250
+#: Load of the experiments without a load in their name: Table 5's mean of the 2Sigma trace.
+LOAD: Final = 1.05
+
+
+class Experiment(NamedTuple):
+    """A scenario of the study. seeds: at most so many of the seeds asked for."""
+
+    workload: Mapping[str, Any]
+    policies: Policies = POLICIES
+    profile: str = "yarn"
+    baseline: str = "three_sigma"
+    seeds: int | None = None
+
+
+def synthetic(preset: str, load: float = LOAD, **more: Any) -> dict[str, Any]:
+    """The block of a preset's workload."""
+    return {"kind": "synthetic", "preset": preset, "jobs": JOBS, "load": load, **more}
+
+
+def _narrow(policies: Policies) -> Policies:
+    return {
+        label: {**policy, **(_NARROW if policy["kind"] in ("gs", "las") else {})} for label, policy in policies.items()
+    }
+
+
+TPCH: Final = {
+    "kind": "tpch",
+    "jobs": 60,
+    "sizes": [2, 5, 10, 20],
+    "history_sizes": [2, 5, 10, 20],
+    "durations": "per_task",
+    "slots": 150,
+    "load": 1.3,
+}
+#: By name, which is the folder of the runs. Other loads and the preset without its tide show what the gain depends on
+#: (docs/research/presets-against-the-paper.md), by half of the seeds.
+EXPERIMENTS: Final[Mapping[str, Experiment]] = {
+    **{preset: Experiment(synthetic(preset)) for preset in PRESETS},
+    "tpch": Experiment(TPCH, _narrow({**POLICIES, **DAG_POLICIES}), "events"),
+    **{f"{preset}-settings": Experiment(synthetic(preset), SETTINGS) for preset in PRESETS},
+    "2sigma-like-no-tide": Experiment(synthetic("2sigma-like", knobs={"tide": 0.0, "burstiness": 1.4}), seeds=5),
+    **{f"2sigma-like-{load}": Experiment(synthetic("2sigma-like", load), seeds=5) for load in (0.8, 1.3)},
+}
+
+
+def scenario(name: str, seeds: Sequence[int]) -> dict[str, Any]:
+    """The scenario of an experiment: 150 slots, every policy."""
+    of = EXPERIMENTS[name]
+    policies = of.policies if of.baseline in of.policies else {of.baseline: POLICIES[of.baseline], **of.policies}
+    return document(
+        name,
+        seeds[: of.seeds],
+        cluster={"nodes": [NODES], "profile": of.profile},
+        workload=of.workload,
+        policies=policies,
+        baseline=of.baseline,
+    )
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/tables"),
+    docs: Annotated[Path, typer.Option(help="the folder with results.in.md")] = Path("docs"),
+    seeds: Annotated[int, typer.Option(min=2, help="number of seeds")] = 10,
+    jobs: Annotated[int | None, typer.Option(min=1, help="parallel processes; default: one per core")] = None,
+    engine: Annotated[str | None, typer.Option(help="a Dask cluster, as of `rm-emulator run --engine`")] = None,
+) -> None:
+    """Run all experiments, and write docs/results.md."""
+    out.mkdir(parents=True, exist_ok=True)
+    template = (docs / "results.in.md").read_text(encoding="utf-8")
+    numbers = range(1, seeds + 1)
+    measured = {name: run(scenario(name, numbers), out / name, jobs, engine) for name in EXPERIMENTS}
+    write_file(docs / "results.md", page(measured, template))
+    typer.echo(f"{docs / 'results.md'} written", err=True)
+
+
+def page(measured: Mapping[str, api.Results], template: str) -> str:
+    """The page: the template's prose with the measured tables in it."""
+    return filled(template, **slearn_tables.tables(measured))
+
+
+if __name__ == "__main__":
+    end(lambda: typer.run(main))
