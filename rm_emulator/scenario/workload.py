@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,7 +118,7 @@ def _with_masters(scenario: Scenario, workload: Workload, resources: Resources) 
 
 
 def _synthetic(scenario: Scenario, block: SyntheticWorkload, seed: int) -> Built:
-    from rm_emulator.workload import synthetic
+    from rm_emulator.workload import chains, synthetic
 
     if slots_of(scenario) > MAX_SLOTS:
         raise InvalidParameters(
@@ -125,7 +126,8 @@ def _synthetic(scenario: Scenario, block: SyntheticWorkload, seed: int) -> Built
             f"(at most {MAX_SLOTS:,}; `slots` in the workload sets them apart from the cluster's cores)"
         )
     knobs = synthetic.spec(block.preset, block.knobs)
-    made = synthetic.generate(
+    generate = synthetic.generate if block.stages is None else partial(chains.generate, stages=block.stages)
+    made = generate(
         knobs,
         jobs=block.jobs,
         load=block.load,

@@ -1,6 +1,6 @@
 """3Sigma as in SLearn's evaluation: the expected utility of history's distribution.
 
-Two variants differ in a single choice: by stage, and the median instead of the distribution.
+The variants differ in two choices: by stage, and the median instead of the distribution.
 """
 
 from __future__ import annotations
@@ -57,9 +57,20 @@ class PointEstimate(HistoryPredictor):
     """History: the median run time of similar jobs.
 
     A single mean task run time for the whole job, over all its tasks. Features, experts and choices are those of
-    `three_sigma`; `three_sigma_dag` has an estimate per stage.
+    `three_sigma`; `point_estimate_dag` has an estimate per stage.
     """
 
     def point(self, histogram: Histogram) -> float:
         """The median."""
         return histogram.median()
+
+
+@predictors.register("point_estimate_dag", source="Jajoo et al., SLearn, NSDI 2022, section 6")
+class PointEstimateDag(PointEstimate):
+    """History by stage: the median run time of the same stage of similar jobs.
+
+    The size of a job is the sum over its stages, as for `three_sigma_dag`; SLearn's paper calls the baseline
+    Point-Est-DAG. Features, experts and choices are those of `three_sigma`.
+    """
+
+    per_stage = True

@@ -270,14 +270,14 @@ def test_point_estimate_takes_the_median() -> None:
     assert asked(predictor).task_ms == 15
 
 
-@pytest.mark.parametrize("kind", ["three_sigma", "three_sigma_dag", "point_estimate"])
+@pytest.mark.parametrize("kind", ["three_sigma", "three_sigma_dag", "point_estimate", "point_estimate_dag"])
 def test_a_single_point_of_history_is_the_estimate(kind: str) -> None:
     predictor = make(kind)
     predictor.prime(past(4321))
     assert asked(predictor).task_ms == pytest.approx(4321)
 
 
-@pytest.mark.parametrize("kind", ["three_sigma", "three_sigma_dag", "point_estimate"])
+@pytest.mark.parametrize("kind", ["three_sigma", "three_sigma_dag", "point_estimate", "point_estimate_dag"])
 def test_without_history_the_default_is_the_estimate(kind: str) -> None:
     assert asked(make(kind, default_task_ms=777)) == Estimate(777.0, source="default")
 
@@ -351,6 +351,16 @@ def test_three_sigma_dag_keeps_stages_apart() -> None:
     predictor.prime([PastJob(name="dag", submitted=0, finished=1, stages=((2, 30.0), (2, 500.0)))])
     spec = Job(id="j", name="dag", stages=DAG)
     assert [asked(predictor, spec, stage=s).task_ms for s in (0, 1)] == pytest.approx([30, 500])
+
+
+def test_point_estimate_dag_takes_the_median_of_each_stage() -> None:
+    predictor = make("point_estimate_dag", features=["job_name"])
+    rows = [(10.0, 700.0), (10.0, 300.0), (20.0, 500.0), (100.0, 400.0)]
+    predictor.prime(
+        [PastJob(name="dag", submitted=0, finished=1, stages=((2, first), (2, then))) for first, then in rows]
+    )
+    spec = Job(id="j", name="dag", stages=DAG)
+    assert [asked(predictor, spec, stage=s).task_ms for s in (0, 1)] == [15, 450]
 
 
 def test_three_sigma_gives_all_stages_the_mean_of_the_job() -> None:

@@ -214,6 +214,12 @@ def test_a_synthetic_workload_has_the_load_asked_for_on_the_cluster_s_slots(writ
     assert work / (4 * span) == pytest.approx(0.7, rel=1e-3)
 
 
+def test_a_preset_s_jobs_can_be_chains(write: Write) -> None:
+    text = "    {kind: synthetic, preset: google11-like, jobs: 20, stages: [2, 3]}\n"
+    workload = build(load(write((JOBS, text))).scenario, Path(), 1).workload
+    assert {len(entry.job.stages) for entry in workload.jobs} == {2, 3}
+
+
 def test_workloads_differ_by_seed_alone(write: Write) -> None:
     text = "    {kind: synthetic, preset: google11-like, jobs: 20}\n"
     scenario = load(write((JOBS, text))).scenario

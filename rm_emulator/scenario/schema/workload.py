@@ -49,12 +49,22 @@ def _preset(name: str) -> str:
     return name
 
 
+def _stages(between: list[int]) -> list[int]:
+    if between[0] > between[1]:
+        raise mistake(f"{between[0]} is above {between[1]} (expected the least number of stages first)")
+    return between
+
+
 def _knobs(value: Any) -> Any:
     from rm_emulator.workload.synthetic import Preset
 
     if isinstance(value, Mapping):
         refuse(setting_errors("the preset", Preset, value))
     return value
+
+
+#: Stages of a job drawn from a preset; a bound, because a preset's jobs are made for each of them.
+Stages = Annotated[int, Field(ge=1, le=50)]
 
 
 class WorkloadBlock(Block):
@@ -87,6 +97,10 @@ class SyntheticWorkload(WorkloadBlock):
     """With past jobs for predictors to learn from, e.g. `false`."""
     knobs: Annotated[dict[str, Any], BeforeValidator(_knobs)] = {}
     """Changes to the preset's own settings, e.g. `{wide_cov: 0.5}`."""
+    stages: Annotated[list[Stages], Field(min_length=2, max_length=2), AfterValidator(_stages)] | None = None
+    """Least and largest number of stages: jobs are chains of so many runs of a name; a single stage each when left out,
+    e.g. `[2, 5]`.
+    """
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
