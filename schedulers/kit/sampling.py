@@ -252,9 +252,13 @@ class Sampler:
         """The job's sample, None for an unsampled or ended job."""
         return self._jobs.get(job)
 
-    def plan(self, job: Job, at: int) -> SamplePlan:
-        """Pilots of every root stage by the fixed or adaptive percent; a thin job has none."""
-        if job.width < self.params.thin_limit or not roots(job):
+    def plan(self, job: Job, at: int, thin_limit: int | None = None) -> SamplePlan:
+        """Pilots of every root stage by the fixed or adaptive percent; a thin job has none.
+
+        thin_limit: instead of the setting.
+        """
+        limit = self.params.thin_limit if thin_limit is None else thin_limit
+        if job.width < limit or not roots(job):
             return SamplePlan(thin=True)
         fixed = self.params.fixed_percent
         adapted = self.ratio.choose() if fixed is None else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from schedulers.core.model import Job
 from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan, predictors
 from schedulers.kit.sampling import Sampled, Sampler, SamplingParams, sample_estimate
+from schedulers.kit.thin_limit import AdaptiveThinLimit
 
 
 @predictors.register("slearn", source="Jajoo et al., SLearn, NSDI 2022, section 5.1.2")
@@ -34,6 +36,7 @@ class SLearn(Predictor):
       predictor stays at 3 %.
     - Failed pilots run again, and only the successful attempt counts.
     - Pilots are drawn by seed, job and stage, so every policy samples the same tasks.
+    - Of `thin_limits` each is tried for 25 jobs of a width between them, and the best by the last 25 such jobs stays.
     """
 
     class Params(SamplingParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -46,28 +49,45 @@ class SLearn(Predictor):
                 "their tasks; a choice of ours, as the paper samples single stages"
             ),
         ] = "pooled"
+        thin_limits: Annotated[
+            tuple[Annotated[int, msgspec.Meta(ge=0)], ...],
+            msgspec.Meta(
+                description="limits to choose from instead of `thin_limit`, ascending, by the completion times under "
+                "each (SLearn, section 7); none: `thin_limit` holds",
+                examples=[[2, 3, 4, 5, 6]],
+            ),
+        ] = ()
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if any(a >= b for a, b in pairwise(self.thin_limits)):
+                raise ValueError(f"thin_limits {list(self.thin_limits)} have to ascend")
 
     params: Params
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._sampler = Sampler(params, seed)
+        self._limits = AdaptiveThinLimit(params.thin_limits or [params.thin_limit])
 
     def submitted(self, job: Job, at: int) -> SamplePlan | None:
         """Draws the pilots, from the stages without parents only."""
-        return self._sampler.plan(job, at)
+        return self._sampler.plan(job, at, self._limits.choose(job, at))
 
     def finished(self, task: FinishedTask, runtime_ms: int, node_speed: float, at: int) -> None:
-        """Takes in a pilot's run time; other tasks count for the score of the ratio only."""
+        """Takes in a pilot's run time; other tasks count for the scores of ratio and thin limit only."""
         self._sampler.finished(task, runtime_ms * node_speed)
+        self._limits.finished(task.job, runtime_ms * node_speed)
 
     def job_done(self, job: Job, at: int) -> None:
-        """Scores the ratio used for the job."""
+        """Scores the ratio and the thin limit used for the job."""
         self._sampler.done(job.id, at)
+        self._limits.done(job.id, at)
 
     def job_gone(self, job: Job, at: int) -> None:
         """Forgets the job."""
         self._sampler.gone(job.id)
+        self._limits.gone(job.id)
 
     def estimate(self, job: str, stage: int) -> Estimate | None:
         """Mean of the stage's pilots, or of all pilots for a later stage. None until all have finished."""
@@ -83,12 +103,13 @@ class SLearn(Predictor):
         return Estimate(self._weighted(sampled), pooled.spread_ms, pooled.source)
 
     def dump(self) -> Any:
-        """Pilots of the running jobs and the scores of the ratios."""
-        return self._sampler.dump()
+        """Pilots of the running jobs, and the scores of the ratios and of the thin limits."""
+        return {**self._sampler.dump(), "limits": self._limits.dump()}
 
     def load(self, data: Any) -> None:
         """Takes over the data of `dump`."""
         self._sampler.load(data)
+        self._limits.load(data["limits"])
 
     def _weighted(self, sampled: Sampled) -> float:
         rows: Sequence[tuple[int, float]] = [
