@@ -17,6 +17,7 @@ from schedulers.core.events import ContainerEnded, ContainerExpired, Event, Hear
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, TieSetting, policies
 from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState, StageState
+from schedulers.core.vectors import fits
 from schedulers.kit.levels import Levels, LevelSettings
 from schedulers.kit.ordered import Order
 
@@ -92,6 +93,14 @@ class GenericScheduler(Policy, NeedsEstimates):
                 "first, jobs without an estimate before all others (ours)"
             ),
         ] = "arrival"
+        pilot_kind: Annotated[
+            str,
+            msgspec.Meta(
+                description="kind of the nodes for pilots, so that run times compare whatever the speeds say (SLearn, "
+                "section 7); where no such node would hold a task, and for executors, any; empty: any",
+                examples=["m5.large"],
+            ),
+        ] = ""
         tie: TieSetting = "submit"
 
     params: Params
@@ -118,7 +127,10 @@ class GenericScheduler(Policy, NeedsEstimates):
             for job, stage, queue, pilots in self._jobs_in_order(view, levels):
                 ready = stage.waiting if pilots is None else len(stage.pilots) if pilots else stage.waiting_non_pilots
                 if ready and offer.fits(job, stage):
-                    outcome = yield Suggestion(job.id, stage.index, pilots=pilots)
+                    among = self._nodes_for_pilots(stage, view, offer) if pilots else None
+                    if among is not None and not among:
+                        continue
+                    outcome = yield Suggestion(job.id, stage.index, pilots=pilots, among=among)
                     for container in outcome.containers:
                         self._charge(container, queue, list(stage.demand))
                     if outcome.placed:
@@ -145,8 +157,20 @@ class GenericScheduler(Policy, NeedsEstimates):
         """The tasks of a job in a queue: its pilots, its other tasks, or (None) both, pilots first."""
         mine = self._places[job.id].queue == queue
         if queue == self._sampling and self._has_pilots(job):
-            return None if mine else True
+            return None if mine and not self.params.pilot_kind else True
         return False if job.pilots_left else None
+
+    def _nodes_for_pilots(self, stage: StageState, view: ClusterView, offer: Offer) -> frozenset[str] | None:
+        """Nodes of the kind for pilots with room on offer; None for any node."""
+        kind = self.params.pilot_kind
+        if not kind or view.has_executors:
+            return None
+        alike = [node for node in view.nodes.values() if node.spec.kind == kind]
+        if not any(stage.size not in node.barred and fits(stage.demand, node.spec.room) for node in alike):
+            return None
+        return frozenset(
+            node.id for node in alike if view.fits(stage, node) and (offer.nodes is None or node in offer.nodes)
+        )
 
     # -- standing -------------------------------------------------------------------------------
 

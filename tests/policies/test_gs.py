@@ -268,6 +268,38 @@ def test_pilots_come_from_the_stages_without_parents() -> None:
     assert {s for s, _ in made.state.jobs["a"].plan.pilots} == {0}
 
 
+def pilots_by_node(large: int, cores: int = 1, **policy: object) -> set[tuple[str, bool]]:
+    """(node, pilot) of what starts at once of a job, on a node of kind b of a core, and one of kind a."""
+    made = scheduler(
+        {"kind": "gs", "pilot_kind": "b", **policy},
+        node("n1", large, kind="a"),
+        node("n2", 1, kind="b"),
+        offers="cycle",
+        predictor=SLEARN,
+    )
+    made.handle(JobSubmitted(0, job("j", stage(3, demand=(1000 * cores, 1024)))))
+    made.handle(Tick(0))
+    return {(each.node, each.pilot) for each in made.state.containers.values()}
+
+
+def test_pilots_run_on_nodes_of_their_kind_and_other_tasks_anywhere() -> None:
+    assert pilots_by_node(1) == {("n1", False), ("n2", True)}
+    assert pilots_by_node(1, pilot_kind="a") == {("n1", True), ("n2", False)}
+
+
+def test_pilots_wait_for_a_node_of_their_kind() -> None:
+    assert pilots_by_node(4, work_conserving=False) == {("n2", True)}
+
+
+def test_in_a_shared_queue_pilots_keep_to_their_kind_too() -> None:
+    assert pilots_by_node(1, sampling_shares=True, sampling_queue=0) == {("n1", False), ("n2", True)}
+
+
+@pytest.mark.parametrize("kind", ["c", "b"])
+def test_pilots_that_no_node_of_their_kind_would_hold_run_anywhere(kind: str) -> None:
+    assert pilots_by_node(2, cores=2, pilot_kind=kind, work_conserving=False) == {("n1", True)}
+
+
 def test_with_a_prior_the_others_are_queued_while_the_pilots_run() -> None:
     made = scheduler("gs", node("n", 9), offers="cycle", predictor={"kind": "posterior", "rest": "queued"})
     made.handle(JobSubmitted(0, job("a", stage(5))))
