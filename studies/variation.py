@@ -16,15 +16,14 @@ import typer
 
 from rm_emulator import api
 from rm_emulator.program import end
-from rm_emulator.workload import describe, formats
+from rm_emulator.workload import describe
 from rm_emulator.workload.model import Workload
-from rm_emulator.workload.stage_table import DAY_MS, HOUR_MS
-from rm_emulator.workload.synthetic import PRESETS
 from rm_emulator.workload.work import mean_task_ms
 from schedulers.core.model import Job, PastJob
 from studies import tables
 
 WINDOWS: Final = (3, 7, 14)
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 #: P50 and P90 over time, with the best window, and over space (Table 4).
 PAPER: Final[Mapping[str, tuple[str, str]]] = {
     "2sigma-like": ("1.00 (3.10), 14 days", "0.18 (0.55)"),
@@ -111,11 +110,11 @@ def _cell(covs: Sequence[float | None]) -> str:
     return f"{p50:.2f} ({p90:.2f})"
 
 
-def variation(data: Path, presets: Sequence[str] = tuple(PRESETS), **settings: Any) -> str:
+def variation(data: Path, presets: Sequence[str] = tuple(api.PRESETS), **settings: Any) -> str:
     """The table: the presets, and the trace where it is in `data`. settings: of `api.synthetic`, for tests."""
     rows = [row(name, api.synthetic(name, **settings)) for name in presets]
     if (data / TRACE).exists():
-        rows.append(row("NASA iPSC, 1993", formats.read("swf", data / TRACE).workload))
+        rows.append(row("NASA iPSC, 1993", api.read_trace("swf", data / TRACE)))
     return tables.table(HEAD, rows)
 
 
