@@ -110,7 +110,7 @@ def _cell(covs: Sequence[float | None]) -> str:
     return f"{p50:.2f} ({p90:.2f})"
 
 
-def variation(data: Path, presets: Sequence[str] = tuple(api.PRESETS), **settings: Any) -> str:
+def variation(data: Path, presets: Sequence[str] = tuple(PAPER), **settings: Any) -> str:
     """The table: the presets, and the trace where it is in `data`. settings: of `api.synthetic`, for tests."""
     rows = [row(name, api.synthetic(name, **settings)) for name in presets]
     if (data / TRACE).exists():

@@ -4,8 +4,8 @@
 Google 2019 trace. The jobs that are part of the same DAG have the same jobname and the same username" (Jajoo et al.,
 SLearn, NSDI 2022, section 6). So a chain is made of runs of one name, the next ones in order of arrival.
 
-Where the paper is silent: a stage waits for the whole stage before; the number of stages is the name's, so that history
-knows every stage; a chain arrives when its first run would.
+Where the paper is silent: the DAG is a chain, and a stage waits for the whole stage before; the number of stages is the
+name's, so that history knows every stage; a chain arrives when its first run would.
 """
 
 from __future__ import annotations

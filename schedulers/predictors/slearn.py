@@ -103,13 +103,15 @@ class SLearn(Predictor):
         return Estimate(self._weighted(sampled), pooled.spread_ms, pooled.source)
 
     def dump(self) -> Any:
-        """Pilots of the running jobs, and the scores of the ratios and of the thin limits."""
-        return {**self._sampler.dump(), "limits": self._limits.dump()}
+        """Pilots of the running jobs, the scores of the ratios and, where there are several, of the thin limits."""
+        limits = {"limits": self._limits.dump()} if self.params.thin_limits else {}
+        return {**self._sampler.dump(), **limits}
 
     def load(self, data: Any) -> None:
         """Takes over the data of `dump`."""
         self._sampler.load(data)
-        self._limits.load(data["limits"])
+        if "limits" in data:
+            self._limits.load(data["limits"])
 
     def _weighted(self, sampled: Sampled) -> float:
         rows: Sequence[tuple[int, float]] = [
