@@ -20,7 +20,7 @@ from rm_emulator.workload import describe
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.work import mean_task_ms
 from schedulers.core.model import Job, PastJob
-from studies import tables
+from studies.tables import table
 
 WINDOWS: Final = (3, 7, 14)
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
@@ -115,7 +115,7 @@ def variation(data: Path, presets: Sequence[str] = tuple(PAPER), **settings: Any
     rows = [row(name, api.synthetic(name, **settings)) for name in presets]
     if (data / TRACE).exists():
         rows.append(row("NASA iPSC, 1993", api.read_trace("swf", data / TRACE)))
-    return tables.table(HEAD, rows)
+    return table(HEAD, rows)
 
 
 def main(data: Annotated[Path, typer.Option(help=f"folder with {TRACE}")] = Path("../shared/data")) -> None:
