@@ -18,6 +18,7 @@ from rm_emulator.scenario.schema.workload import (
     JobsWorkload,
     LachesisWorkload,
     MixedWorkload,
+    ProductionWorkload,
     SyntheticWorkload,
     TpchWorkload,
     TraceWorkload,
@@ -68,6 +69,8 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
         built = _lachesis(scenario, block, seed)
     elif isinstance(block, MixedWorkload):
         built = _mixed(block, seed)
+    elif isinstance(block, ProductionWorkload):
+        built = _production(scenario, block, seed)
     else:
         built = _trace(scenario, block, folder, seed)
     resources = resources_of(scenario, built.workload.resources)
@@ -183,6 +186,15 @@ def _mixed(block: MixedWorkload, seed: int) -> Built:
     from rm_emulator.workload import mixed
 
     return Built(mixed.generate(msgspec.convert(block.settings, mixed.MixedSettings), seed=seed))
+
+
+def _production(scenario: Scenario, block: ProductionWorkload, seed: int) -> Built:
+    from rm_emulator.workload import production
+
+    settings = msgspec.convert(block.settings, production.ProductionSettings)
+    resources = resources_of(scenario, settings.drawn)
+    machines = nodes(scenario.spec.cluster.nodes, resources)
+    return Built(production.generate(settings, resources, machines, seed=seed))
 
 
 def _rate(scenario: Scenario) -> int:

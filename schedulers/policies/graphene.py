@@ -56,7 +56,7 @@ class ScoredCandidate(Candidate, eq=False, gc=False):
     def look(self) -> None:
         """Take the tpriScore of the stage's next task."""
         scores = self.rank.priorities[self.stage.index]
-        self.t_pri = scores[min(self.stage.tasks - self.stage.waiting, len(scores) - 1)]
+        self.t_pri = scores[min(self.stage.tasks - _to_start(self.stage), len(scores) - 1)]
 
 
 class Mean(msgspec.Struct):
@@ -139,6 +139,13 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
                 "critical path (path), or 1 for all tasks (none)"
             ),
         ] = "schedule"
+        replan_factor: Annotated[
+            Annotated[float, msgspec.Meta(gt=1)] | None,
+            msgspec.Meta(
+                description="change of a job's part of the nodes, up or down, at which the job is planned again; none: "
+                "never"
+            ),
+        ] = None
         budget: Annotated[
             int,
             msgspec.Meta(
@@ -197,6 +204,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         self._eta = 0.0
         self._inputs: dict[str, Inputs] = {}
         self._racks: dict[str, str] | None = None
+        self._machines = 0  # of each live job, when plans were last compared with it
 
     # -- the loop -------------------------------------------------------------------------------
 
@@ -311,6 +319,20 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
                 self._enlist(name, view)
         if not isinstance(event, Heartbeat | Tick):
             self._refresh(view)
+            if self.params.replan_factor is not None and self._ranks:
+                self._replan(self.params.replan_factor, view)
+
+    def _replan(self, factor: float, view: ClusterView) -> None:
+        """Plan the jobs again whose part of the machines has changed by the factor since their last plan."""
+        machines = _part(view)
+        if machines == self._machines:
+            return
+        self._machines = machines
+        for name, rank in self._ranks.items():
+            if rank.planned is not None and _ratio(machines, rank.planned.machines) >= factor:
+                rank.estimated = False
+                self._update_rank(view.jobs[name], view)
+                self._enlist(name, view)
 
     def _refresh(self, view: ClusterView) -> None:
         for name in view.changed():
@@ -325,15 +347,16 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
 
     def _update_rank(self, job: JobState, view: ClusterView) -> None:
         """Plan the job on arrival, and once more when there are estimates; count its remaining work."""
-        times = [_task_ms(job, stage, view) for stage in job.stages]
         rank = self._ranks.get(job.id)
-        estimated = None not in times and bool(view.nodes)
-        if rank is None or (estimated and not rank.estimated):
-            rank = self._ranks[job.id] = self._plan(job, times, view)
-            rank.estimated = estimated
-            if rank.planned is not None:
-                self._news[job.id] = rank.planned
-        rank.srpt = _remaining(job, times, view)
+        if rank is None or not rank.estimated:
+            times = [_task_ms(job, stage, view) for stage in job.stages]
+            estimated = None not in times and bool(view.nodes)
+            if rank is None or estimated:
+                rank = self._ranks[job.id] = self._plan(job, times, view)
+                rank.estimated = estimated
+                if rank.planned is not None:
+                    self._news[job.id] = rank.planned
+        rank.srpt = _remaining(job, view)
 
     def _plan(self, job: JobState, times: Sequence[float | None], view: ClusterView) -> JobRank:
         """The job's own plan, on its present part of the machines."""
@@ -345,7 +368,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         # A machine is as large as the mean node, and as what the job asks for: every node of its size would do.
         largest = [max(stage.demand[r] for stage in spec.stages) for r in range(len(view.capacity))]
         capacity = tuple(max(whole // nodes, wanted) for whole, wanted in zip(view.capacity, largest, strict=True))
-        machines = math.ceil(nodes / len(view.jobs))
+        machines = _part(view)
         plan = plan_of(spec, times, capacity, machines, self.params.budget, planner)
         if plan is None:
             return JobRank(by_path(spec, times))
@@ -405,18 +428,35 @@ def _task_ms(job: JobState, stage: StageState, view: ClusterView) -> float | Non
     return refined_ms(estimate, stage.finished, stage.done_ms)
 
 
-def _remaining(job: JobState, times: Sequence[float | None], view: ClusterView) -> float | None:
+def _to_start(stage: StageState) -> int:
+    """Tasks that have yet to start, those kept back by a one-to-one edge among them."""
+    return stage.waiting + stage.kept_back
+
+
+def _part(view: ClusterView) -> int:
+    """Each live job's part of the machines."""
+    return max(1, math.ceil(len(view.nodes) / max(1, len(view.jobs))))
+
+
+def _ratio(one: int, other: int) -> float:
+    return max(one / other, other / one)
+
+
+def _remaining(job: JobState, view: ClusterView) -> float | None:
     """srpt: over the tasks to be scheduled, run time x sum of demand as parts of the cluster (section 5).
 
     An unknown stage counts with the mean time of the others; None when all are unknown.
     """
-    known = [ms for ms in times if ms]
-    if not known:
-        return None
-    mean = sum(known) / len(known)
+    left = [(stage, count) for stage in job.stages if (count := _to_start(stage))]
+    times = [_task_ms(job, stage, view) for stage, _ in left]
+    if None in times or not any(times):
+        known = [ms for stage in job.stages if (ms := _task_ms(job, stage, view))]
+        if not known:
+            return None
+        mean = sum(known) / len(known)
+        times = [mean if ms is None else ms for ms in times]
+    whole = view.capacity
     return sum(
-        (mean if ms is None else ms)
-        * stage.waiting
-        * sum(d / c for d, c in zip(stage.demand, view.capacity, strict=True) if c)
-        for stage, ms in zip(job.stages, times, strict=True)
+        (ms or 0.0) * count * sum([d / c for d, c in zip(stage.demand, whole, strict=True) if c])
+        for ms, (stage, count) in zip(times, left, strict=True)
     )

@@ -24,7 +24,7 @@ from schedulers.core.events import (
     Tick,
 )
 from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Job, Node, Queue, Stage
+from schedulers.core.model import Edge, Job, Node, Queue, Stage
 from schedulers.core.policy import Planned, Stretch
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.reasons import Reason
@@ -284,6 +284,27 @@ def test_remaining_work_falls_with_what_starts_and_moves_with_what_ends() -> Non
     assert policy(made)._ranks["j"].srpt == 4 * (2 * 100 + 400) / 3
 
 
+def one_to_one(tasks: int) -> Job:
+    edge = Edge(parent=0, kind="one_to_one")
+    return job("j", stage(tasks), Stage(name="after", tasks=tasks, demand=(1000, 1024), parents=(edge,)))
+
+
+def test_remaining_work_counts_the_tasks_that_a_one_to_one_edge_keeps_back() -> None:
+    made = cluster(node("n", 2))
+    submit(made, one_to_one(6), 100, 100)
+    served(made)
+    assert policy(made)._ranks["j"].srpt == 1000.0
+
+
+def test_the_first_task_let_in_by_a_one_to_one_edge_has_the_first_place_of_its_stage() -> None:
+    made = cluster(node("n", 2))
+    submit(made, one_to_one(6), 100, 100)
+    served(made)
+    made.handle(ContainerEnded(100, 1, 0, 100))
+    [scored] = [each for each in policy(made)._open["j"] if each.stage.index == 1]
+    assert scored.t_pri == policy(made)._ranks["j"].priorities[1][0]
+
+
 def test_remaining_work_is_measured_by_the_cluster_as_it_is() -> None:
     made = cluster(node("n", 2))
     submit(made, job("j", stage(6)), 100)
@@ -297,6 +318,31 @@ def test_run_times_count_as_on_a_node_of_speed_1() -> None:
     served(made)
     made.handle(ContainerEnded(50, 1, 0, 50))
     assert made.state.jobs["j"].stages[0].done_ms == 100.0
+
+
+def planned_for(made: Scheduler) -> dict[str, int]:
+    return {name: rank.planned.machines for name, rank in policy(made)._ranks.items() if rank.planned is not None}
+
+
+@pytest.mark.parametrize(
+    ("factor", "machines"),
+    [(None, {"a": 8, "b": 4, "c": 3}), (2.0, {"a": 4, "b": 4, "c": 3}), (1.2, {"a": 3, "b": 3, "c": 3})],
+)
+def test_a_job_is_planned_again_when_its_part_of_the_nodes_changed_by_the_factor(
+    factor: float | None, machines: dict[str, int]
+) -> None:
+    made = cluster(*(node(f"n{number}") for number in range(8)), replan_factor=factor)
+    for name in machines:
+        submit(made, job(name, stage(4)), 100)
+    assert planned_for(made) == machines
+
+
+def test_a_job_is_planned_again_when_others_have_left() -> None:
+    made = cluster(*(node(f"n{number}") for number in range(8)), replan_factor=2.0)
+    for name in ("a", "b"):
+        submit(made, job(name, stage(4)), 100)
+    made.handle(JobCancelled(1, "b"))
+    assert planned_for(made) == {"a": 8}
 
 
 # -- deficits -------------------------------------------------------------------------------------

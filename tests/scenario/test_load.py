@@ -91,14 +91,14 @@ def test_memory_of_a_few_bytes_is_a_number_whose_unit_was_forgotten(write: Write
             "kind: jobs",
             "kind: jbos",
             "s.yaml:11:11 spec.workload.kind: unknown kind 'jbos' (accepted: synthetic, tpch, dags, "
-            "lachesis, mixed, trace, jobs), "
+            "lachesis, mixed, production_dags, trace, jobs), "
             "did you mean 'jobs'?",
         ),
         (
             "    kind: jobs\n",
             "",
             "s.yaml:11:5 spec.workload: kind is missing "
-            "(accepted: dags, jobs, lachesis, mixed, synthetic, tpch, trace)",
+            "(accepted: dags, jobs, lachesis, mixed, production_dags, synthetic, tpch, trace)",
         ),
         ("kind: fifo", "kind: fiffo", "s.yaml:18:12 spec.policies[0].kind: unknown policy 'fiffo' (accepted: "),
         ("kind: oracle", "kind: oracel", "s.yaml:19:47 spec.policies[1].predictor.kind: unknown predictor 'oracel'"),

@@ -48,6 +48,7 @@ WORKLOADS = {
     "dags": "{kind: dags}",
     "lachesis": "{kind: lachesis}",
     "mixed": "{kind: mixed}",
+    "production_dags": "{kind: production_dags}",
     "trace": "{kind: trace, path: a}",
     "jobs": """
     kind: jobs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 import msgspec
 import pytest
 
@@ -109,3 +111,22 @@ def test_what_is_not_asked_for_has_to_be_everywhere() -> None:
     with pytest.raises(InvalidParameters, match="uses disk without asking for it, but some nodes have none"):
         asked(workload(USE), bare, NODE, without=("disk",))
     assert asked(workload((1000, 1024, 0)), bare, NODE, without=("disk",)) == [(1000, 1024, 0)]
+
+
+def test_asks_are_peaks_of_which_tasks_use_half_on_average() -> None:
+    found = misjudge(workload(*[USE] * 400), [NODE], Asks(used=(0.0, 1.0)), 1).jobs[0]
+    assert {stage.demand for stage in found.job.stages} == {USE}
+    assert [fmean(use) for use in zip(*found.usage, strict=True)] == pytest.approx([500, 512, 50], rel=0.1)
+    assert min(min(use) for use in found.usage) >= 1
+    assert len(set(found.usage)) > 390
+
+
+def test_peaks_may_be_misjudged_as_well() -> None:
+    found = misjudge(workload(USE), [NODE], Asks(error=(0.5, 0.5), used=(0.5, 0.5)), 1).jobs[0]
+    assert found.job.stages[0].demand == (1500, 1536, 150)
+    assert found.usage == ((500, 512, 50),)
+
+
+def test_parts_used_are_given_in_order() -> None:
+    with pytest.raises(InvalidParameters, match=r"asks: used \[0.9, 0.5\] \(the smaller part first\)"):
+        misjudge(workload(USE), [NODE], Asks(used=(0.9, 0.5)), 1)

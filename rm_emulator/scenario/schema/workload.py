@@ -35,6 +35,7 @@ from rm_emulator.workload.data import Data
 from rm_emulator.workload.deadlines import Deadlines
 from rm_emulator.workload.lachesis import LachesisSettings
 from rm_emulator.workload.mixed import MixedSettings
+from rm_emulator.workload.production import ProductionSettings
 from rm_emulator.workload.tpch import TpchSettings
 from schedulers.core.errors import nearest
 from schedulers.core.model import Job, Stage
@@ -160,6 +161,15 @@ class MixedWorkload(WorkloadBlock, Settings):
 
     kind: Literal["mixed"]
     """Drawn, two streams, e.g. `mixed`."""
+
+
+class ProductionWorkload(WorkloadBlock, Settings):
+    """Large DAGs of unlike tasks, as in Graphene's production cluster ([workloads](workloads.md#production-dags))."""
+
+    of: ClassVar = ProductionSettings
+
+    kind: Literal["production_dags"]
+    """Drawn, e.g. `production_dags`."""
 
 
 class Extract(Block):
@@ -313,6 +323,13 @@ class JobsWorkload(WorkloadBlock):
 
 
 AnyWorkload = Annotated[
-    SyntheticWorkload | TpchWorkload | DagsWorkload | LachesisWorkload | MixedWorkload | TraceWorkload | JobsWorkload,
+    SyntheticWorkload
+    | TpchWorkload
+    | DagsWorkload
+    | LachesisWorkload
+    | MixedWorkload
+    | ProductionWorkload
+    | TraceWorkload
+    | JobsWorkload,
     Field(discriminator="kind"),
 ]
