@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Final
 
 import msgspec
 
 from rm_emulator import api
-from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.model import RunTimes, Workload, WorkloadJob, mean_ms
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.core.resources import Resources, Vector
@@ -29,6 +28,11 @@ UNIT: Final[Mapping[str, Any]] = {"cpu": 1, "memory": "1Gi", "disk": "1Gi", "net
 UNITS: Final = 4
 #: A DAG's machines hold this part of its tasks at once, so that there is something to decide.
 SHARE: Final = 0.25
+#: A machine's capacity in a scenario.
+MACHINE: Final[Mapping[str, Any]] = {"cpu": UNITS, **dict.fromkeys(RESOURCES[1:], f"{UNITS}Gi")}
+#: Jobs of `production_dags` that are planned alone, and the machines of each: 2,200 tasks on average.
+PRODUCTION: Final = 40
+MACHINES: Final = 20
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -88,23 +92,32 @@ def write(path: Path, trace: Path, seed: int) -> Path:
 
 def samples(workload: Workload, seed: int, part: float = SHARE) -> list[Sample]:
     """Every job as a DAG to plan, in an order drawn by the seed: the first n are a sample of n. part: see `share`."""
-    kinds = Resources().extended(UNIT)
-    capacity = tuple(UNITS * amount for amount in kinds.demand(UNIT))
+    machine = capacity()
     order = sorted(workload.jobs, key=lambda entry: keyed.digest(seed, "dag-sample", entry.job.id))
-    return [_sample(entry, capacity, part) for entry in order]
+    return [_sample(entry, machine, share(entry.job.stages, machine, part)) for entry in order]
 
 
-def _sample(entry: WorkloadJob, capacity: Vector, part: float) -> Sample:
-    stages = entry.job.stages
+def capacity() -> Vector:
+    """What a machine has of RESOURCES."""
+    return tuple(UNITS * amount for amount in Resources().extended(UNIT).demand(UNIT))
+
+
+def production(seed: int) -> list[Sample]:
+    """Jobs of `production_dags`, with MACHINES each: their work takes as long there as their critical path."""
+    cluster = {"nodes": [{"count": MACHINES, "capacity": MACHINE}]}
+    workload = api.generated({"kind": "production_dags", "jobs": PRODUCTION, "share": 1}, seed=seed, cluster=cluster)
+    return [_sample(entry, capacity(), MACHINES) for entry in workload.jobs]
+
+
+def _sample(entry: WorkloadJob, machine: Vector, machines: int) -> Sample:
     times = tuple(_mean_ms(times) for times in entry.runtimes)
-    return Sample(entry.job.id, stages, times, capacity, share(stages, capacity, part))
+    return Sample(entry.job.id, entry.job.stages, times, machine, machines)
 
 
 def _mean_ms(times: RunTimes) -> float:
-    if isinstance(times, Fixed):
-        return float(times.ms)
-    assert isinstance(times, PerTask), "these workloads have known times"
-    return fmean(times.ms)
+    mean = mean_ms(times)
+    assert mean is not None, "these workloads have known times"
+    return mean
 
 
 def share(stages: Sequence[Stage], capacity: Vector, part: float = SHARE) -> int:

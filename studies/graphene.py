@@ -1,10 +1,11 @@
-"""Graphene's result tables: planners on real DAGs, the scheduler on TPC-H and Alibaba's jobs, sensitivity.
+"""Graphene's result tables: planners and scheduler on production-like DAGs, Alibaba's and TPC-H's, and sensitivity.
 
 `make tables` runs it after `tables`. Runs are kept under OUT; docs/results-graphene.md is written from its template.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,43 +14,71 @@ import typer
 from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
-from studies import dags, offline, online
+from studies import dags, offline, online, production
 from studies.tables import filled, table
 
 NAME: Final = "results-graphene"
+#: Seeds of side tables, at most.
+FEW: Final = 5
 
 
 def offline_tables(measured: offline.Measured) -> dict[str, object]:
-    """What the template needs of the plans."""
+    """What the template needs of the plans: numbers of DAGs, tables, and parts of plans for one machine."""
     return {
         "shares": {
-            part: (len(plans), table(offline.HEAD, offline.rows(plans))) for part, plans in measured.shares.items()
+            part: (len(plans), table(offline.HEAD, offline.rows(plans)), offline.alone(plans))
+            for part, plans in measured.shares.items()
         },
         "errors": (len(measured.errors), table(offline.HEAD_ERRORS, offline.error_rows(measured.errors))),
         "dags": measured.known,
         "tpch": (len(measured.tpch), table(offline.HEAD, offline.rows(measured.tpch))),
+        "production": (len(measured.production), table(offline.HEAD, offline.rows(measured.production))),
     }
 
 
-def online_tables(results: dict[str, api.Results]) -> dict[str, str]:
+def online_tables(results: Mapping[str, api.Results]) -> dict[str, str]:
     """What the template needs of the runs of all experiments, by table."""
     plain = {name: results[name] for name in ("tpch", "alibaba")}
     yarn = [row for name, runs in plain.items() for row in online.yarn_rows(name, results[f"{name}_as_yarn"], runs)]
     demands = {error: results[f"demands_{error}"] for error in online.ERRORS}
     return {
-        **{name: table(online.HEAD, online.rows(results[name])) for name in (*plain, "batch")},
+        **{name: table(online.HEAD, online.rows(results[name])) for name in (*plain, *production.MAIN)},
+        "sweep": table(production.HEAD_SWEEP, list(production.sweep_rows(results))),
         "queues": table(online.HEAD_QUEUES, online.queue_rows(results["queues"], plain["alibaba"])),
         "errors": table(online.HEAD_ERRORS, online.error_rows(results["errors"], demands)),
         "as_yarn": table(online.HEAD_YARN, yarn),
-        "overbook": table(online.HEAD_SWEEP, online.overbook_rows(plain["alibaba"], results)),
-        "eta": table(online.HEAD_SWEEP, online.sweep_rows(results["eta"], "k_5")),
+        "overbook": table(online.HEAD_OVERBOOK, online.overbook_rows(results)),
         "remote": table(online.HEAD_SWEEP, online.sweep_rows(results["remote"], "remote_0_8")),
     }
 
 
-def page(template: str, plans: offline.Measured, runs: dict[str, str], seeds: int) -> str:
-    """The page: the template's prose with the measured tables in it. runs: from `online_tables`."""
-    return filled(template, offline=offline_tables(plans), online=runs, seeds=seeds, nodes=online.NODES)
+def page(
+    template: str, plans: offline.Measured, runs: Mapping[str, api.Results], seeds: int, tables: Mapping[str, str]
+) -> str:
+    """The page: the template with measured tables, and with figures in its prose. tables: from `online_tables`.
+
+    In the template `jct` and `makespan` take an experiment, a label and the label to divide by; `planned` takes a
+    planner and says its makespans by Graphene's on `production_dags`.
+    """
+
+    def jct(name: str, label: str, against: str) -> str:
+        return online.jct(runs[name], label, runs[name], against)
+
+    def makespan(name: str, label: str, against: str) -> str:
+        return online.makespan(runs[name], label, runs[name], against, sorted(runs[name].by_label[label]))
+
+    return filled(
+        template,
+        offline=offline_tables(plans),
+        online=tables,
+        seeds=seeds,
+        few=min(seeds, FEW),
+        nodes=online.NODES,
+        production=production,
+        planned=lambda name: offline.against(plans.production, name),
+        jct=jct,
+        makespan=makespan,
+    )
 
 
 def main(
@@ -72,8 +101,10 @@ def main(
             f"the clock ended the search for {', '.join(plans.stopped)}: these plans hang on the machine", err=True
         )
     online.prepare(out, trace)
-    runs = {name: online.measure(name, range(1, seeds + 1), out, jobs) for name in online.EXPERIMENTS}
-    write_file(docs / f"{NAME}.md", page(template, plans, online_tables(runs), seeds))
+    runs = online.measure(production.MAIN, range(1, seeds + 1), out, jobs)
+    side = {**online.EXPERIMENTS, **production.SWEPT}
+    runs |= online.measure(side, range(1, min(seeds, FEW) + 1), out, jobs)
+    write_file(docs / f"{NAME}.md", page(template, plans, runs, seeds, online_tables(runs)))
     typer.echo(f"{docs / NAME}.md written", err=True)
 
 

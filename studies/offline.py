@@ -78,6 +78,7 @@ class Planned(msgspec.Struct, frozen=True):
     makespans: dict[str, int]
     misled: dict[str, list[int]] = {}
     stopped: bool = False
+    machines: int = 1
 
 
 def plan(sample: Sample, seed: int, *, errors: bool) -> Planned:
@@ -93,6 +94,7 @@ def plan(sample: Sample, seed: int, *, errors: bool) -> Planned:
         if errors
         else {},
         stopped=any(made.ended == "stop" for made in plans.values()),
+        machines=sample.machines,
     )
 
 
@@ -160,12 +162,12 @@ def _machines(samples: Sequence[Sample]) -> list[int]:
 
 
 def _planned(samples: Sequence[Sample], work: Any, jobs: int) -> Iterator[Planned]:
-    if jobs <= 1 or len(samples) < 50:
+    if jobs <= 1 or len(samples) < 20:
         yield from map(work, samples)
         return
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
     try:
-        yield from pool.map(work, samples, chunksize=20)
+        yield from pool.map(work, samples, chunksize=5)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -192,18 +194,24 @@ WITH_ERRORS: Final = 600
 class Measured(msgspec.Struct, frozen=True):
     """Plans by part of the tasks that machines hold at once, and those with wrong estimates; known: DAGs in the trace.
 
-    tpch: plans of TPC-H's queries.
+    tpch: plans of TPC-H's queries. production: of `dags.production`.
     """
 
     shares: dict[float, list[Planned]]
     errors: list[Planned]
     known: int
     tpch: list[Planned]
+    production: list[Planned]
 
     @property
     def stopped(self) -> list[str]:
         """Ids of DAGs of which the clock ended a search."""
-        every = [*self.errors, *self.tpch, *(each for plans in self.shares.values() for each in plans)]
+        every = [
+            *self.errors,
+            *self.tpch,
+            *self.production,
+            *(each for plans in self.shares.values() for each in plans),
+        ]
         return list(dict.fromkeys(each.id for each in every if each.stopped))
 
 
@@ -222,6 +230,7 @@ def measure(out: Path, trace: Path, seed: int, jobs: int, most: int | None = Non
         errors=some(dags.SHARE, WITH_ERRORS, errors=True),
         known=len(workload.jobs),
         tpch=plan_all(queries, out / "offline-tpch.jsonl", seed, jobs=jobs),
+        production=plan_all(dags.production(seed)[:most], out / "offline-production.jsonl", seed, jobs=jobs),
     )
 
 
@@ -268,6 +277,16 @@ def ratios(pairs: Iterable[tuple[float, float]]) -> api.Floats:
     above, below = np.array(list(pairs), dtype=np.float64).T
     divided: api.Floats = above / below
     return divided
+
+
+def against(plans: Sequence[Planned], name: str) -> str:
+    """Mean of a planner's makespans by Graphene's, with its interval."""
+    return figure(ratios((each.makespans[name], each.makespans["graphene"]) for each in plans))
+
+
+def alone(plans: Sequence[Planned]) -> str:
+    """Part of the plans that are for a single machine, %."""
+    return f"{100 * sum(each.machines == 1 for each in plans) / len(plans):.0f}"
 
 
 def figure(each: api.Floats, statistic: Callable[[api.Floats], api.Floats] = mean) -> str:

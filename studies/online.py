@@ -23,19 +23,13 @@ from studies.tables import document, mean, run, show
 Policies = Mapping[str, Mapping[str, Any]]
 ORACLE: Final[Mapping[str, Any]] = {"kind": "oracle"}
 GRAPHENE: Final[Mapping[str, Any]] = {"kind": "graphene", "predictor": ORACLE}
-#: Follows each job's plan and nothing else.
-PLANNED: Final[Mapping[str, Any]] = {**GRAPHENE, "packing": False, "k": 0, "kappa": 9}
-#: What is compared (Graphene, OSDI 2016, section 8), and Graphene's two halves alone.
+#: What is compared (Graphene, OSDI 2016, section 8).
 COMPARED: Final[Policies] = {
     "graphene": GRAPHENE,
-    "online_only": {**GRAPHENE, "plan": "none"},
-    "offline_only": PLANNED,
-    "coffman_graham": {**PLANNED, "plan": "coffman_graham"},
-    "strip_part": {**PLANNED, "plan": "strip_part"},
+    "without_plans": {**GRAPHENE, "plan": "none"},
     "tetris": {"kind": "tetris", "predictor": ORACLE},
     "cp": {"kind": "cp", "predictor": ORACLE},
     "bfs": {"kind": "bfs"},
-    "random": {"kind": "random"},
     "capacity": {"kind": "capacity"},
 }
 #: Relative errors by name, one draw per stage: of run times alone, and of run times and demands alike.
@@ -46,7 +40,6 @@ ERRORS: Final[Mapping[str, tuple[float, float]]] = {
 }
 MISLED: Final = ("graphene", "cp", "tetris")
 KAPPAS: Final = (0.02, 0.25, 0.9)
-ETAS: Final = (0, 0.2, 5, 20)
 REMOTES: Final = (0.2, 0.8, 1.0)
 NODES: Final = 10
 #: Tasks that a node holds about at once: four units of each resource, and half a unit per task with some waste.
@@ -100,8 +93,10 @@ DATA: Final[Mapping[str, Any]] = {"replicas": 3, "remote": {"rack": 1.33, "off":
 #: The paper's baselines run on YARN's Capacity Scheduler, which is asked for cores and memory alone.
 YARN: Final[Mapping[str, Any]] = {"without": ["disk", "network"]}
 AS_YARN: Final = ("cp", "bfs", "capacity")
-#: How much more of network and disk may be asked for than there is, by the experiment's name.
-OVERBOOK: Final[Mapping[str, float]] = {"overbook_0_25": 0.25, "overbook_0_5": 0.5, "overbook_1": 1.0}
+#: How much more of network and disk may be asked for than there is.
+OVERBOOK: Final = (0.0, 0.25, 0.5, 1.0)
+#: What tasks use of what they ask for: all, or half on average.
+USED: Final[Mapping[str, tuple[float, float]]] = {"all": (1.0, 1.0), "half": (0.0, 1.0)}
 
 
 class Experiment(msgspec.Struct, frozen=True):
@@ -111,6 +106,7 @@ class Experiment(msgspec.Struct, frozen=True):
     policies: Policies
     overbook: Mapping[str, float] = {}
     queues: Sequence[str] = ()
+    nodes: int = NODES
 
 
 def _as_yarn(workload: Mapping[str, Any]) -> Experiment:
@@ -121,20 +117,25 @@ def _demands(error: str) -> Experiment:
     return Experiment({**ALIBABA, "asks": {"error": list(ERRORS[error])}}, _misled(error))
 
 
+def _overbooked(used: str, part: float) -> str:
+    return f"overbook_{used}_{part:g}".replace(".", "_")
+
+
 EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "tpch": Experiment(POISSON, COMPARED),
     "alibaba": Experiment(ALIBABA, COMPARED),
     "queues": Experiment({**ALIBABA, "path": "alibaba-queues"}, FAIR, queues=QUEUES),
     "errors": Experiment(ALIBABA, _error_policies()),
     **{f"demands_{error}": _demands(error) for error in ERRORS},
-    "eta": Experiment(ALIBABA, _swept("k", ETAS)),
     "remote": Experiment({**ALIBABA, "data": DATA}, _swept("remote", REMOTES)),
-    "batch": Experiment({**TPCH, "arrivals": "batch"}, COMPARED),
     "tpch_as_yarn": _as_yarn(POISSON),
     "alibaba_as_yarn": _as_yarn(ALIBABA),
     **{
-        name: Experiment(ALIBABA, {"graphene": GRAPHENE}, {"network": part, "disk": part})
-        for name, part in OVERBOOK.items()
+        _overbooked(used, part): Experiment(
+            {**ALIBABA, "asks": {"used": list(parts)}}, {"graphene": GRAPHENE}, {"network": part, "disk": part}
+        )
+        for used, parts in USED.items()
+        for part in OVERBOOK
     },
 }
 
@@ -154,16 +155,14 @@ def _queued(entry: WorkloadJob) -> WorkloadJob:
     return msgspec.structs.replace(entry, job=msgspec.structs.replace(entry.job, queue=queue))
 
 
-def scenario(name: str, seeds: Sequence[int], jobs: int | None = None) -> dict[str, Any]:
-    """The scenario of one experiment. jobs: how many instead of those named above."""
-    wanted = EXPERIMENTS[name]
-    capacity = {"cpu": dags.UNITS, **dict.fromkeys(dags.RESOURCES[1:], f"{dags.UNITS}Gi")}
+def scenario(name: str, wanted: Experiment, seeds: Sequence[int], jobs: int | None = None) -> dict[str, Any]:
+    """The scenario of one experiment. jobs: how many instead of those that the experiment names."""
     return document(
         name,
         seeds,
         wanted.policies,
         cluster={
-            "nodes": [{"count": NODES, "capacity": capacity}],
+            "nodes": [{"count": wanted.nodes, "capacity": dict(dags.MACHINE)}],
             "profile": "events",
             "overbook": dict(wanted.overbook),
         },
@@ -178,9 +177,18 @@ def _smaller(workload: Mapping[str, Any], jobs: int) -> dict[str, Any]:
     return {**workload, "jobs": jobs}
 
 
-def measure(name: str, seeds: Sequence[int], out: Path, processes: int | None, jobs: int | None = None) -> api.Results:
-    """Run one experiment, or read what is kept of it. Alibaba's jobs come from `prepare`."""
-    return run(scenario(name, seeds, jobs), out / name, processes, progress=False)
+def measure(
+    experiments: Mapping[str, Experiment],
+    seeds: Sequence[int],
+    out: Path,
+    processes: int | None,
+    jobs: int | None = None,
+) -> dict[str, api.Results]:
+    """Run experiments, or read what is kept of each. Alibaba's jobs come from `prepare`."""
+    return {
+        name: run(scenario(name, wanted, seeds, jobs), out / name, processes, progress=False)
+        for name, wanted in experiments.items()
+    }
 
 
 # -- Tables -----------------------------------------------------------------------------------------------------------
@@ -313,16 +321,20 @@ def sweep_rows(results: api.Results, default: str) -> list[list[str]]:
     return [[row[0], row[2], row[4]] for row in rows(results, default)]
 
 
-def overbook_rows(plain: api.Results, booked: Mapping[str, api.Results]) -> list[list[str]]:
-    """Cells of HEAD_SWEEP: Graphene's by those without overbooking."""
-    seeds, name = sorted(plain.by_label["graphene"]), "graphene"
-    return [
-        ["0", "1", "1"],
-        *(
-            [f"{part:g}", jct(booked[e], name, plain, name), makespan(booked[e], name, plain, name, seeds)]
-            for e, part in OVERBOOK.items()
-        ),
-    ]
+HEAD_OVERBOOK: Final = ("tasks use", "overbooked by", "mean JCT / none's", "makespan / none's")
+
+
+def overbook_rows(results: Mapping[str, api.Results]) -> list[list[str]]:
+    """Cells of HEAD_OVERBOOK: Graphene's by those without overbooking."""
+    made, name = [], "graphene"
+    for used in USED:
+        plain = results[_overbooked(used, OVERBOOK[0])]
+        seeds = sorted(plain.by_label[name])
+        for part in OVERBOOK[1:]:
+            runs = results[_overbooked(used, part)]
+            cells = jct(runs, name, plain, name), makespan(runs, name, plain, name, seeds)
+            made.append([used, f"{part:g}", *cells])
+    return made
 
 
 def running(results: api.Results, label: str, seed: int) -> float:

@@ -87,7 +87,8 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
     - `tpriScore`: 1 for the task that starts first in its job's plan, 1/n for the last of n tasks. The plan is the
       job's own schedule (BuildSchedule, docs/planning.md) on its part of the nodes: all nodes divided by the number of
       live jobs, each node as large as the mean node. The plan is made when the job comes, and once more when the job's
-      first estimates come (from pilots, for example).
+      first estimates come (from pilots, for example); with `replan_factor` also when the job's part of the nodes has
+      changed by that factor.
     - `srpt`: run time times demand, summed over the job's tasks that have yet to start. `eta` is `k` times the average
       `pScore` over the average `srpt`, both averages updated with every decision.
 
@@ -101,9 +102,11 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
     new jobs overtake old jobs. With 5 the times were a sixth to a third shorter; 3, 10 and the three kinds of plan
     differed little.
 
-    For online decisions alone set `plan: none`; for plans alone `packing: false`, `k: 0`, `kappa: 9`. Not modelled:
-    progress reports of running tasks as a source of estimates, and the separate score for tasks that overbook (its
-    report is not available).
+    For online decisions alone set `plan: none`; for jobs by turns, each in the order of its plan (Tez+G+CS), `packing:
+    false`, `k: 0`, `kappa: 0`, `level: job`; for Tetris' score times the place in the plan (Tez+G+Tetris) `k: 1`. With
+    `packing: false` and `k: 0` alone, places in plans are compared across jobs, and all jobs finish late. Plans take
+    one-to-one edges for barriers. Not modelled: progress reports of running tasks as a source of estimates, and the
+    separate score for tasks that overbook (its report is not available).
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -189,9 +189,9 @@ def makespan(**settings: object) -> int:
 
 def test_the_schedule_finds_what_the_critical_path_does_not() -> None:
     # Known answers: 1.04 at best; the critical path, breadth first and packing take 2.04.
-    offline_only = {"packing": False, "k": 0.0}
-    assert makespan(**offline_only) == 1040
-    assert makespan(**offline_only, plan="path") == 2040
+    by_plan = {"packing": False, "k": 0.0}
+    assert makespan(**by_plan) == 1040
+    assert makespan(**by_plan, plan="path") == 2040
     assert makespan(plan="none") == 2040
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rm_emulator.workload import storage
+from schedulers.planning.dags.dag import Dag
 from studies import dags, offline
 
 ROWS = """\
@@ -42,6 +43,17 @@ def test_a_share_holds_that_part_of_the_tasks(trace: Path) -> None:
     for sample in dags.samples(dags.read(trace, 1), 1, 0.5):
         most = max(sum(s.tasks * s.demand[r] for s in sample.stages) / sample.capacity[r] for r in range(4))
         assert sample.machines - 1 < 0.5 * most <= sample.machines
+
+
+def test_production_dags_have_as_much_work_on_their_machines_as_path() -> None:
+    for sample in dags.production(1)[:5]:
+        dag = Dag(sample.stages, sample.runtimes_ms, sample.capacity, sample.machines)
+        assert float(dag.work_ms(range(len(dag)))) / max(dag.ways_out()) == pytest.approx(1, abs=0.03)
+
+
+def test_plans_for_a_single_machine_are_counted() -> None:
+    plans = [offline.Planned("a", 1, 1, {}, machines=machines) for machines in (1, 1, 2)]
+    assert offline.alone(plans) == "67"
 
 
 def test_the_first_dags_are_the_same_in_any_larger_sample(trace: Path) -> None:
@@ -110,3 +122,4 @@ def test_alibabas_dags_can_be_planned(tmp_path: Path) -> None:
     found = offline.measure(tmp_path, ALIBABA, 1, jobs=1, most=3)
     assert found.known == 3690
     assert [len(plans) for plans in found.shares.values()] == [3, 3, 3]
+    assert len(found.production) == 3

@@ -10,7 +10,7 @@ import yaml
 
 from rm_emulator.scenario.load import load
 from rm_emulator.workload import storage
-from studies import graphene, offline, online
+from studies import graphene, offline, online, production
 
 SMALL = 2
 PLANS = offline.Measured(
@@ -18,7 +18,9 @@ PLANS = offline.Measured(
     [offline.Planned(i, 1, 10, {}, {name: [10] * len(offline.ERRORS) for name in offline.MISLED}) for i in "ab"],
     7,
     [offline.Planned(i, 1, 10, {"graphene": 10, "cp": 12}) for i in "ab"],
+    [offline.Planned(i, 1, 10, dict.fromkeys(offline.ALL, 10)) for i in "ab"],
 )
+EXPERIMENTS = {**online.EXPERIMENTS, **production.MAIN, **production.SWEPT}
 
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -36,11 +38,11 @@ def out(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", online.EXPERIMENTS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_scenario_is_valid(name: str, tmp_path: Path) -> None:
     path = tmp_path / "scenario.yaml"
-    path.write_text(yaml.safe_dump(online.scenario(name, [1, 2])))
-    assert [policy.label for policy in load(path).scenario.spec.policies] == list(online.EXPERIMENTS[name].policies)
+    path.write_text(yaml.safe_dump(online.scenario(name, EXPERIMENTS[name], [1, 2])))
+    assert [policy.label for policy in load(path).scenario.spec.policies] == list(EXPERIMENTS[name].policies)
 
 
 def test_jobs_are_drawn_into_two_queues_and_stay_otherwise_the_same(out: Path) -> None:
@@ -52,7 +54,7 @@ def test_jobs_are_drawn_into_two_queues_and_stay_otherwise_the_same(out: Path) -
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_small_experiments_run_and_fill_their_tables(out: Path) -> None:
-    found = {name: online.measure(name, [1, 2], out, 1, SMALL) for name in online.EXPERIMENTS}
+    found = online.measure(EXPERIMENTS, [1, 2], out, 1, SMALL)
     compared = online.rows(found["alibaba"])
     assert [row[0] for row in compared] == list(online.COMPARED)
     assert compared[0][2:5] == ["1", "1", "1"]
@@ -63,30 +65,45 @@ def test_small_experiments_run_and_fill_their_tables(out: Path) -> None:
     errors = online.error_rows(found["errors"], {error: found[f"demands_{error}"] for error in online.ERRORS})
     assert errors[0][:5] == ["none", "-", "1", "1", "1"]
     assert [row[1] for row in errors[1:]] == ["run times", "run times and demands"] * len(online.ERRORS)
-    assert ["k_5", "1", "1"] in online.sweep_rows(found["eta"], "k_5")
-    assert [row[0] for row in online.overbook_rows(found["alibaba"], found)] == ["0", "0.25", "0.5", "1"]
+    assert [row[:2] for row in online.overbook_rows(found)] == [
+        [used, part] for used in ("all", "half") for part in ("0.25", "0.5", "1")
+    ]
+    swept = list(production.sweep_rows(found))
+    assert [row[:2] for row in swept[:4]] == [["at once", k] for k in ("0", "0.2", "1", "5")]
+    assert {len(row) for row in swept} == {len(production.HEAD_SWEEP)}
+    assert swept[0][-2:] == ["-", "-"]
     rendered_tables = graphene.online_tables(found)
     template = (Path(__file__).parents[2] / "docs" / f"{graphene.NAME}.in.md").read_text(encoding="utf-8")
-    assert all(f"{{{{ online.{name} }}}}" in template for name in rendered_tables)
-    text = graphene.page(template, PLANS, rendered_tables, 2)
+    assert all(f"{{{{online.{name}}}}}" in template for name in rendered_tables)
+    text = graphene.page(template, PLANS, found, 2, rendered_tables)
     assert all(rendered in text for rendered in rendered_tables.values())
 
 
 @pytest.mark.slow
 def test_a_ratio_across_experiments_is_of_the_same_jobs(out: Path) -> None:
-    one, other = (online.measure(name, [1, 2], out, 1, SMALL) for name in ("alibaba", "alibaba_as_yarn"))
+    names = ("alibaba", "alibaba_as_yarn")
+    one, other = online.measure({name: EXPERIMENTS[name] for name in names}, [1, 2], out, 1, SMALL).values()
     above, below = other.by_label["cp"], one.by_label["graphene"]
     ratios = [above[seed]["jct_s"]["mean"] / below[seed]["jct_s"]["mean"] for seed in (1, 2)]
     assert online.jct(other, "cp", one, "graphene").startswith(f"{fmean(ratios):.2f} ")
 
 
 def test_the_page_holds_the_tables() -> None:
-    text = graphene.page(
-        "{{ offline.dags }} {{ offline.shares[0.25][1] }} {{ offline.errors[0] }} {{ seeds }}", PLANS, {}, 3
+    template = (
+        "{{ offline.dags }} {{ offline.shares[0.25][1] }} {{ offline.errors[0] }} {{ seeds }} {{ planned('cp') }}"
     )
+    text = graphene.page(template, PLANS, {}, 3, {})
     assert text.startswith("7 | planner |")
-    assert text.endswith(" 2 3")
+    assert text.endswith(" 2 3 1.000 [1.000, 1.000]")
     assert "| cp | 1.200 [1.200, 1.200] |" in text
+
+
+@pytest.mark.slow
+def test_figures_in_the_page_s_prose_are_those_of_the_runs(out: Path) -> None:
+    found = online.measure({"alibaba": EXPERIMENTS["alibaba"]}, [1, 2], out, 1, SMALL)
+    template = "{{ jct('alibaba', 'cp', 'tetris') }} / {{ makespan('alibaba', 'cp', 'cp') }}"
+    told = online.jct(found["alibaba"], "cp", found["alibaba"], "tetris")
+    assert graphene.page(template, PLANS, found, 2, {}) == f"{told} / 1.00 [1.00, 1.00]"
 
 
 def test_the_page_in_the_docs_is_made_from_its_template() -> None:
