@@ -58,7 +58,7 @@ def _workload(share: float, load: float | None) -> dict[str, Any]:
     return {"kind": "production_dags", "jobs": 20, "share": share, "load": load, "drawn": drawn}
 
 
-#: A job alone on its share: what the order of a plan, without its times, is worth where nobody else fills the gaps.
+#: What the order of a plan, without its times, is worth where no other job fills the gaps, or few.
 ALONE: Final[Policies] = {
     **{label: COMPARED[label] for label in ("graphene", "without_plans", "tetris", "cp")},
     "by_plan": {**GRAPHENE, "packing": False},
@@ -68,9 +68,10 @@ ALONE: Final[Policies] = {
 MAIN: Final[Mapping[str, Experiment]] = {
     "production": Experiment(_workload(0.25, 2.0), COMPARED, nodes=NODES),
     "production_large": Experiment(
-        _workload(0.1, 2.0), {label: COMPARED[label] for label in COMPARED_LARGE}, nodes=MANY_NODES
+        _workload(0.1, 4.0), {label: COMPARED[label] for label in COMPARED_LARGE}, nodes=MANY_NODES
     ),
     "production_alone": Experiment({**_workload(1, None), "jobs": 1}, ALONE, nodes=NODES // 4),
+    "production_few": Experiment({**_workload(0.25, None), "jobs": 4}, ALONE, nodes=NODES),
 }
 #: Where plans might pay.
 SWEPT: Final[Mapping[str, Experiment]] = {
