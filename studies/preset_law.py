@@ -14,6 +14,7 @@ import numpy as np
 
 from rm_emulator.forecasts.scoring import Law
 from rm_emulator.workload.synthetic import SLOTS, Preset
+from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job
 
 #: Points of ln(usual run time), and how far below that of the history.
@@ -30,8 +31,11 @@ def preset_law(knobs: Preset, slots: int) -> Law:
     """The law of a preset on a cluster of so many slots.
 
     Two approximations: usual run times are drawn one by one, not evenly spread over the names; an outlier is as long as
-    the longest run of the name's history.
+    the longest run of the name's history. Raises InvalidParameters for a preset of which who is misjudged depends on
+    the size of the job, or that has names longer now than in their history.
     """
+    if knobs.tail_over < 1 or knobs.outliers_large:
+        raise InvalidParameters("the law is known of presets with tail_over 1 and outliers_large 0 only")
 
     def law(job: Job, past: Sequence[float], since: Sequence[float]) -> list[tuple[float, float, float]]:
         points, longer = _usual(knobs, *_level(knobs, job.tasks, slots), past)
@@ -80,7 +84,7 @@ def _usual(
         return (level(logs), logs, np.full(_POINTS, _APART)), _LONGER
     ascending = np.sort(np.log(past))
     before = float(ascending[:-1].mean()) + knobs.jitter**2 / 2
-    doubt, cap = knobs.jitter / math.sqrt(len(past) - 1), math.log(1000 * knobs.drift_max_s)
+    doubt, cap = knobs.jitter / math.sqrt(len(past) - 1), math.log(1000 * (knobs.drift_max_s or math.inf))
     logs = np.linspace(before - _REACH, before, _POINTS)
     shorter = knobs.drifted * np.exp((logs - before) / knobs.drift) * level(logs) * (logs[1] - logs[0])
     if abs(before - cap) < 3 * doubt:  # as long as drift alone makes a past run: the drift was as large or larger

@@ -95,11 +95,22 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ]
     jitter: Annotated[float, Meta(ge=0, description="sigma of the log-normal run-to-run noise of a name")]
     outliers: Annotated[float, Meta(ge=0, le=0.5, description="share of a name's runs that take far longer")] = 0.055
+    outliers_large: Annotated[
+        float,
+        Meta(ge=0, le=1, description="who runs far longer than in history: 0 by chance, 1 the largest jobs"),
+    ] = 0.0
     drifted: Annotated[float, Meta(ge=0, le=1, description="share of jobs that are shorter than in their history")]
     drift: Annotated[
         float, Meta(ge=0, description="mean logarithm of the factor by which these jobs were longer (exponential)")
     ]
-    drift_max_s: Annotated[float, Meta(gt=0, description="longest past mean task run time that drift alone makes, s")]
+    tail_over: Annotated[
+        float,
+        Meta(ge=0, le=1, description="share of the `drifted` that history over-estimates; the others are longer now"),
+    ] = 1.0
+    drift_max_s: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="longest past mean task run time that drift alone makes, s; null: any"),
+    ]
     runs_per_name: Annotated[float, Meta(ge=1, description="mean number of runs of a name in the workload")] = 2.5
     popularity: Annotated[float, Meta(ge=0, description="Zipf exponent of the number of runs over names")] = 0.5
     new_names: Annotated[float, Meta(ge=0, le=1, description="share of jobs whose name has no history")] = 0.05
@@ -345,8 +356,10 @@ def _names(knobs: Preset, jobs: int, slots: int, seed: int) -> _Names:
         task_s[inside] = median * np.exp(sigma * normal.quantiles(_spread(seed, f"task {label}", runs[inside])))
         space_cov[inside] = cov * np.exp(cov_sigma * normal.quantiles(_spread(seed, f"space {label}", runs[inside])))
     task_ms = 1000.0 * np.minimum(task_s, knobs.task_max_s)
-    drifted_ms = task_ms * np.exp(_drift(knobs, _spread(seed, "drift", runs)))
-    past_ms = np.minimum(drifted_ms, np.maximum(task_ms, 1000.0 * knobs.drift_max_s))
+    drift = _drift(knobs, _spread(seed, "drift", runs))
+    grown = _grown(knobs, runs, drift > 0, task_ms * width, seed)
+    longest_ms = math.inf if knobs.drift_max_s is None else 1000.0 * knobs.drift_max_s
+    past_ms = np.minimum(task_ms * np.exp(np.where(grown, -drift, drift)), np.maximum(task_ms, longest_ms))
     sigma = math.log(knobs.time_cov_p90 / knobs.time_cov_p50) / _P90
     app = _apps(knobs, past_ms, seed)
     user = _ranks(_draw(seed, "user", len(runs))) * _groups(len(runs), knobs.names_per_user) // len(runs)
@@ -382,6 +395,25 @@ def _drift(knobs: Preset, quantile: Floats) -> Floats:
     inside = np.minimum(quantile / knobs.drifted, 1 - 1e-9)
     drift: Floats = np.where(quantile < knobs.drifted, -knobs.drift * np.log1p(-inside), 0.0)
     return drift
+
+
+def _grown(knobs: Preset, runs: Ints, drifted: Flags, size: Floats, seed: int) -> Flags:
+    """Which of the drifted names are longer than in their history: a share of their runs."""
+    grown = np.zeros(len(runs), dtype=np.bool_)
+    if knobs.tail_over < 1 and drifted.any():
+        chance = _spread(seed, "tail", runs[drifted])
+        grown[drifted] = _among(1 - knobs.tail_over, chance, size[drifted], runs[drifted], knobs.outliers_large)
+    return grown
+
+
+def _among(part: float, chance: Floats, size: Floats, weights: Ints, large: float) -> Flags:
+    """Who is among a part of all, by weight. large: how much size decides, and how little chance (quantiles)."""
+    if large == 0:
+        return chance < part
+    order = np.argsort((1 - large) * chance - large * _ranks(size) / len(size), kind="stable")
+    among = np.empty(len(size), dtype=np.bool_)
+    among[order] = np.cumsum(weights[order]) - weights[order] / 2 < part * weights.sum()
+    return among
 
 
 def _apps(knobs: Preset, past_ms: Floats, seed: int) -> Ints:
@@ -423,7 +455,9 @@ def _runs(knobs: Preset, names: _Names, longer: Floats, seed: int) -> tuple[Ints
     of = np.repeat(np.arange(len(names.runs)), names.runs)
     each = np.ones(len(of), dtype=np.int64)
     usual = np.exp(knobs.jitter * normal.quantiles(_spread(seed, "jitter", each)) - knobs.jitter**2 / 2)
-    factor = np.where(_spread(seed, "outliers", each) < knobs.outliers, longer[of], usual)
+    size = (names.task_ms * names.tasks)[of]
+    outlying = _among(knobs.outliers, _spread(seed, "outliers", each), size, each, knobs.outliers_large)
+    factor = np.where(outlying, longer[of], usual)
     mean_ms = np.minimum(names.task_ms[of] * factor, 1000.0 * knobs.task_max_s)
     tasks = names.tasks[of]
     first = np.cumsum(tasks) - tasks

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerTask, Workload
 from rm_emulator.workload.synthetic import PRESETS, Preset, generate, spec
-from rm_emulator.workload.work import offered_load, window_loads, work_ms
+from rm_emulator.workload.work import mean_task_ms, offered_load, window_loads, work_ms
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.model import check_job
 from studies import presets
@@ -247,7 +247,10 @@ def test_a_knob_can_be_changed_by_name() -> None:
     "knobs",
     [
         {"outliers": 0.0},
-        {"drifted": 0.0},
+        {"drifted": 0.0, "tail_over": 0.5},
+        {"outliers_large": 1.0},
+        {"tail_over": 0.0, "outliers_large": 0.5},
+        {"drift_max_s": None},
         {"jitter": 0.0},
         {"burstiness": 0.0},
         {"past_runs": 2},
@@ -260,6 +263,66 @@ def test_a_knob_can_be_changed_by_name() -> None:
 )
 def test_knobs_may_stand_at_their_ends(knobs: dict[str, float]) -> None:
     assert len(generate(spec("2sigma-like", knobs), jobs=40).jobs) == 40
+
+
+def usual_and_past(**knobs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean task run time of the runs of each name with a history, and of its past runs; nothing else varies."""
+    still = {
+        "jitter": 0.0,
+        "outliers": 0.0,
+        "wide_cov": 0.0,
+        "even_cov": 0.0,
+        "task_max_s": 1e9,
+        "past_task_max_s": 1e9,
+    }
+    found = generate(spec("google11-like", {**still, "history_days": 3650.0, **knobs}))
+    past = {job.name: float(job.stages[0][1]) for job in found.history if job.name}
+    now = {job.job.name or "": mean_task_ms(job) or 0.0 for job in found.jobs if job.job.name in past}
+    return np.array(list(now.values())), np.array([past[name] for name in now])
+
+
+def test_who_has_drifted_was_longer_in_the_history_unless_told_otherwise() -> None:
+    now, past = usual_and_past()
+    assert (past < 0.99 * now).sum() == 0
+    assert (past > 1.01 * now).sum() > 0
+
+
+def test_the_tail_of_errors_may_be_under_estimation() -> None:
+    now, past = usual_and_past(tail_over=0.0, drift_max_s=None)
+    assert (past > 1.01 * now).sum() == 0
+    assert (past < 0.99 * now).mean() == pytest.approx(0.45, abs=0.05)
+
+
+def test_a_share_of_the_tail_is_over_estimation() -> None:
+    now, past = usual_and_past(tail_over=0.7, drift_max_s=None)
+    longer, shorter = (past < 0.99 * now).sum(), (past > 1.01 * now).sum()
+    assert shorter / (longer + shorter) == pytest.approx(0.7, abs=0.06)
+
+
+def test_large_jobs_are_those_longer_than_in_their_history() -> None:
+    now, past = usual_and_past(
+        single=1.0, pair=0.0, gang=0.0, tail_over=0.8, drift=3.0, outliers_large=1.0, drift_max_s=None
+    )
+    longer, shorter = past < 0.99 * now, past > 1.01 * now
+    assert now[longer].min() >= now[shorter].max()
+
+
+def test_drift_may_be_uncapped() -> None:
+    capped, free = usual_and_past(), usual_and_past(drift_max_s=None)
+    assert (capped[0] == free[0]).all()
+    assert free[1].max() > capped[1].max()
+    assert (free[1] >= capped[1]).all()
+
+
+def test_the_largest_jobs_are_the_outliers() -> None:
+    knobs = {"jitter": 0.0, "wide_cov": 0.0, "even_cov": 0.0, "time_cov_p50": 3.0, "time_cov_p90": 3.0}
+    usual, found = (
+        generate(spec("google11-like", {**knobs, "outliers_large": 1.0, "outliers": part}), history=False)
+        for part in (0.0, 0.055)
+    )
+    before, after = (sorted(work_ms(job) or 0.0 for job in each.jobs) for each in (usual, found))
+    rest = 1250 - round(0.055 * 1250) - 1
+    assert before[:rest] == pytest.approx(after[:rest], rel=1e-3)
 
 
 def test_an_unknown_knob_is_refused_with_the_nearest() -> None:
