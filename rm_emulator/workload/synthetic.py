@@ -147,7 +147,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 # knob at a time, on seeds 1 to 4; drift and jitter: by hand for 3Sigma's errors, with our three_sigma at its
 # defaults. `time_cov_p90` lies above the paper's figure because the feature with the least variation counts.
 # docs/research/presets-against-the-paper.md has the figures of seeds 1 to 10.
-PRESETS: Final[Mapping[str, Preset]] = {
+_LIKE: Final[Mapping[str, Preset]] = {
     "2sigma-like": Preset(
         window_load=1.05,
         window_p50=0.13,
@@ -248,6 +248,49 @@ PRESETS: Final[Mapping[str, Preset]] = {
         drift_max_s=40_000.0,
         app_noise=0.8,
         history_days=2.0,
+    ),
+}
+# Google's traces once more, set to errors made in a run of GS, and with large jobs among the misjudged. Two steps,
+# neither with SLearn's gain over 3Sigma in view, which was measured when both presets stood:
+# - arrivals and run times of wide jobs: random tries (179 and 223, 130 and 210 CPU seconds) for Table 5 on seeds 1 and
+#   2, and of the dozen that met it one with LAS near the paper's 1.65 and 1.72 times SLearn's completion time. Hence
+#   wide jobs of much the same size, and few small ones: with the spread of google11-like LAS stays at 2.5 to 4.7.
+# - drifted, drift, tail_over: a random search for google11 (160 CPU seconds), then a few steps by hand for both, on
+#   seeds 1 to 3, for P50 and P90 of 3Sigma's error in the run (section 4.3) and its wide jobs in the right queue (Table
+#   7); outliers_large and drift_max_s were set by hand.
+PRESETS: Final[Mapping[str, Preset]] = {
+    **_LIKE,
+    "google11-misjudged": msgspec.structs.replace(
+        _LIKE["google11-like"],
+        burstiness=1.23,
+        storms=0.74,
+        storm_jobs=98.0,
+        gang_task_s=840.0,
+        gang_task_sigma=0.34,
+        wide_task_s=840.0,
+        wide_task_sigma=0.34,
+        task_max_s=2470.0,
+        outliers_large=1.0,
+        drifted=0.4,
+        drift=1.75,
+        tail_over=0.88,
+        drift_max_s=None,
+    ),
+    "google19-misjudged": msgspec.structs.replace(
+        _LIKE["google19-like"],
+        burstiness=1.254,
+        storms=0.764,
+        storm_jobs=201.0,
+        gang_task_s=835.0,
+        gang_task_sigma=0.765,
+        wide_task_s=835.0,
+        wide_task_sigma=0.765,
+        task_max_s=1620.0,
+        outliers_large=1.0,
+        drifted=0.55,
+        drift=3.0,
+        tail_over=0.96,
+        drift_max_s=None,
     ),
 }
 
