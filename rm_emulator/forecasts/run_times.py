@@ -26,8 +26,6 @@ from schedulers.kit.history import HistoryParams, Key, log_variance
 
 Floats = npt.NDArray[np.float64]
 
-#: Variation of run times within a stage before any measured, standard deviation over mean (as `posterior`).
-_TASK_COV: Final = 0.5
 #: Newest judged beliefs that are kept, and how many of them are like a new one.
 _KEPT, _ALIKE = 2000, 50
 #: What makes beliefs alike: ln(mean) and ln(spread) of the belief, ln(tasks) and parents (up to `_PARENTS`) of the
@@ -55,8 +53,8 @@ class JudgedBeliefs(Beliefs):
     chance of a surprise.
     """
 
-    def __init__(self, params: HistoryParams, task_cov: float) -> None:
-        super().__init__(params, task_cov)
+    def __init__(self, params: HistoryParams) -> None:
+        super().__init__(params)
         self._judged: deque[tuple[float, ...]] = deque(maxlen=_KEPT)
         self._table: Floats | None = None
         self._judged_noise: deque[tuple[float, float]] = deque(maxlen=_KEPT)
@@ -112,7 +110,7 @@ class Listener:
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
-        self.beliefs = JudgedBeliefs(HistoryParams(), _TASK_COV)
+        self.beliefs = JudgedBeliefs(HistoryParams())
         self.priors: dict[str, list[Belief]] = {}
         """By live job, the belief about each stage as the job arrived."""
         self._hear: Mapping[type[Event], Callable[[Event], None]] = {

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from schedulers.core.model import Job, PastJob
 from schedulers.kit.history import EVERYTHING, History, HistoryParams, Key, Pane
+from schedulers.kit.surprises import Surprises
 
 #: Part of a mixture of normals over ln(mean run time): weight, mean, standard deviation.
 Part = tuple[float, float, float]
@@ -29,11 +30,19 @@ _TAIL, _TAIL_FACTOR, _TAIL_SPREAD = 0.2, 3.0, 1.5
 #: Share of the prior that is the expert's own; the rest are all jobs' newest errors.
 _OWN: Final = 0.5
 #: Spread of ln run time before any error was seen.
-_UNKNOWN_SPREAD: Final = 1.0
+UNKNOWN_SPREAD: Final = 1.0
+#: Variation of run times within a job before any measured, standard deviation over mean (ours: between the variations
+#: that SLearn's three traces have, table 4).
+_TASK_COV: Final = 0.5
 #: Observations that the population's error is worth to each expert.
 _STRENGTH: Final = 5.0
 #: Newest errors, over all jobs, that count as the population's.
 _MEMORY: Final = 100
+#: An expert is reliable whose newest `_JUDGED` errors (at least `_STRENGTH`) have at most this root mean square, and of
+#: which at most this share is above `_MISS`.
+_JUDGED, _RELIABLE, _MISSES, _MISS = 50, 0.5, 0.1, math.log(2)
+#: Experts whose errors are kept; beyond, the errors of the expert not judged for the longest time are forgotten.
+_KEPT: Final = 10_000
 
 
 class Belief(NamedTuple):
@@ -46,29 +55,38 @@ class Belief(NamedTuple):
     source: str
     known: bool = True
     """False for a guess out of nothing."""
+    key: tuple[str, str, int] = ("", "", 0)
+    """Feature, value and stage of the expert of history, where one is known."""
 
 
 class Beliefs:
     """What history says of the stages of new jobs, and how wrong history was so far.
 
-    params: how history is kept. task_cov: variation of run times within a job before any measured (standard deviation
-    over mean). `history`: the run times themselves, by feature value and stage.
+    params: how history is kept. `history`: the run times themselves, by feature value and stage. `surprises`: what the
+    error of a job's first stages says of its later stages.
     """
 
-    def __init__(self, params: HistoryParams, task_cov: float) -> None:
-        self.history = History(params, per_stage=True)
-        self._task_cov = task_cov
-        self._error = _UNKNOWN_SPREAD**2
+    def __init__(self, params: HistoryParams) -> None:
+        self.history, self.surprises = History(params, per_stage=True), Surprises()
+        self._error = UNKNOWN_SPREAD**2
         self._errors: deque[float] = deque(maxlen=_MEMORY)
         self._groups: list[tuple[float, float]] | None = None
+        self._by_expert: dict[tuple[str, str, int], deque[float]] = {}
 
     def prime(self, past: Sequence[PastJob]) -> None:
         """Learn from past jobs, and from the error of history on each."""
         for job in sorted(past, key=lambda each: each.finished):
-            keys = self.history.keys_of_past(job)
+            keys, errors = self.history.keys_of_past(job), {}
             for stage, ms in self.history.means(job.stages):
-                self.judge(self.prior(keys, stage, job.submitted), ms)
+                prior = self.prior(keys, stage, job.submitted)
+                self.judge(prior, ms)
                 self.history.learn(keys, stage, ms, job.finished)
+                if prior.known:
+                    errors[stage] = error_of(prior, ms)
+            # A past job does not tell its edges; its first stage is a root.
+            for stage in errors if 0 in errors else ():
+                if stage:
+                    self.surprises.learn(keys, stage, errors[0], errors[stage])
 
     def of(self, job: Job, keys: Sequence[Key], at: int) -> list[Belief]:
         """The belief about each stage of a job submitted at `at` (ms), before any of its tasks has ended."""
@@ -82,13 +100,14 @@ class Beliefs:
             if stage > 0:
                 return self.prior(keys, 0, at)._replace(known=False)
             guess = math.log(history.params.default_task_ms)
-            return Belief(guess, _UNKNOWN_SPREAD, self._noise(None, None), "default", known=False)
+            return Belief(guess, UNKNOWN_SPREAD, self._noise(None, None), "default", known=False)
         everything = history.overall(stage, at)
         return Belief(
             math.log(choice.point_ms) + self._bias(choice.pane, choice.estimator),
             math.sqrt(self._variance(choice.pane, choice.estimator)),
             self._noise(everything[1] if everything else None, choice.pane),
             f"history:{choice.feature}",
+            key=(choice.feature, dict(keys).get(choice.feature, ""), stage),
         )
 
     def _bias(self, pane: Pane, estimator: int) -> float:
@@ -102,8 +121,8 @@ class Beliefs:
         return (_STRENGTH * self._error + max(0.0, squares)) / (_STRENGTH + n)
 
     def _noise(self, everything: Pane | None, pane: Pane | None) -> float:
-        """Variance of log run times within a job: of such jobs, drawn to all jobs', drawn to `task_cov`."""
-        noise = math.log1p(self._task_cov**2)
+        """Variance of log run times within a job: of such jobs, drawn to all jobs', drawn to `_TASK_COV`."""
+        noise = math.log1p(_TASK_COV**2)
         for seen in (everything, pane):
             if seen is not None:
                 noise = (_STRENGTH * noise + seen.noise) / (_STRENGTH + seen.noise_weight)
@@ -112,10 +131,25 @@ class Beliefs:
     def judge(self, prior: Belief, ms: float) -> None:
         """Note how wrong history was."""
         if prior.known:
-            error = math.log(max(1.0, ms)) - prior.mean
+            error = error_of(prior, ms)
             self._error += (error * error - self._error) / _MEMORY
             self._errors.append(error)
             self._groups = None
+            own = self._by_expert.pop(prior.key, None) or deque(maxlen=_JUDGED)
+            own.append(error)
+            self._by_expert[prior.key] = own  # at the end, see `_KEPT`
+            if len(self._by_expert) > _KEPT:
+                del self._by_expert[next(iter(self._by_expert))]
+
+    def is_reliable(self, prior: Belief) -> bool:
+        """Whether the newest errors of the prior's expert were small, with few exceptions."""
+        own = self._by_expert.get(prior.key, ())
+        return (
+            prior.known
+            and len(own) >= _STRENGTH
+            and math.hypot(*own) <= _RELIABLE * math.sqrt(len(own))
+            and sum(abs(error) > _MISS for error in own) <= _MISSES * len(own)
+        )
 
     def population(self) -> list[tuple[float, float]]:
         """The newest errors of all jobs in a few groups of equal size: (mean, deviation), ascending."""
@@ -137,15 +171,28 @@ class Beliefs:
 
     def dump(self) -> dict[str, Any]:
         """Plain data for `load`."""
-        return {"history": self.history.dump(), "error": self._error, "errors": list(self._errors)}
+        return {
+            "history": self.history.dump(),
+            "surprises": self.surprises.dump(),
+            "error": self._error,
+            "errors": list(self._errors),
+            "judged": [[*key, list(own)] for key, own in self._by_expert.items()],
+        }
 
     def load(self, data: Any) -> None:
         """Take over the data of `dump`."""
         self.history.load(data["history"])
+        self.surprises.load(data["surprises"])
+        self._by_expert = {(f, v, s): deque(own, maxlen=_JUDGED) for f, v, s, own in data["judged"]}
         self._error = data["error"]
         self._errors.clear()
         self._errors.extend(data["errors"])
         self._groups = None
+
+
+def error_of(prior: Belief, ms: float) -> float:
+    """How wrong a belief was about a mean run time: above 0 for a longer time."""
+    return math.log(max(1.0, ms)) - prior.mean
 
 
 def normal_posterior(mean: float, variance: float, evidence: float, doubt: float) -> tuple[float, float]:
@@ -183,13 +230,9 @@ def weigh(parts: Sequence[Part], about: float, doubt: float) -> list[Part]:
     return [(w / total, mean, math.sqrt(var)) for w, (mean, var) in zip(weights, after, strict=True)]
 
 
-def point(parts: Sequence[Part], power: float) -> float:
-    """(E[t^power])^(1/power) where ln t is a mixture of normals (weight, mean, deviation); power 0: exp(E[ln t])."""
-    if power == 0:
-        return math.exp(sum(w * mean for w, mean, _ in parts))
-    logs = [math.log(w) + power * mean + power * power * sd * sd / 2 for w, mean, sd in parts if w > 0]
-    most = max(logs)
-    return math.exp((most + math.log(sum(math.exp(log - most) for log in logs))) / power)
+def centre(parts: Sequence[Part]) -> float:
+    """exp(E[ln t]) where ln t is a mixture of normals (weight, mean, deviation)."""
+    return math.exp(sum(w * mean for w, mean, _ in parts))
 
 
 def quantile(parts: Sequence[Part], q: float) -> float:

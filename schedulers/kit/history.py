@@ -32,23 +32,25 @@ _EACH: Final = range(len(ESTIMATORS))
 Feature = Literal["app", "job_name", "user", "submit_day", "submit_hour", "request"]
 FEATURES: Final[tuple[Feature, ...]] = ("app", "job_name", "user", "submit_day", "submit_hour", "request")
 Key = tuple[str, str]
+Features = Annotated[
+    tuple[Feature, ...],
+    msgspec.Meta(description="features of a job: a past job with a common value is similar (SLearn 4.2)"),
+]
+WindowDays = Annotated[
+    int,
+    msgspec.Meta(
+        ge=1,
+        description="number of whole days before today that count; larger: more history, slower to forget "
+        "(SLearn 4.2 tries 3, 7, 14: 14 is best for 2Sigma, 3 for Google)",
+    ),
+]
 
 
 class HistoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How history is kept and asked."""
 
-    features: Annotated[
-        tuple[Feature, ...],
-        msgspec.Meta(description="features of a job: a past job with a common value is similar (SLearn 4.2)"),
-    ] = FEATURES
-    window_days: Annotated[
-        int,
-        msgspec.Meta(
-            ge=1,
-            description="number of whole days before today that count; larger: more history, slower to forget "
-            "(SLearn 4.2 tries 3, 7, 14: 14 is best for 2Sigma, 3 for Google)",
-        ),
-    ] = 14
+    features: Features = FEATURES
+    window_days: WindowDays = 14
     bins: Annotated[
         int, msgspec.Meta(ge=2, description="number of bins of a histogram; larger: a finer distribution (3Sigma)")
     ] = 80

@@ -7,6 +7,7 @@ NSDI 2022, sections 5.1.2 and 6.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
 from statistics import fmean, median
@@ -29,8 +30,9 @@ ThinLimit = Annotated[
         ge=0, description="number of tasks below which a job is thin and not sampled; 0: no job is thin (SLearn 5.1.2)"
     ),
 ]
+Percent = Annotated[float, msgspec.Meta(gt=0, le=100)]
 FixedPercent = Annotated[
-    Annotated[float, msgspec.Meta(gt=0, le=100)] | None,
+    Percent | None,
     msgspec.Meta(
         description="fixed part of pilots among the tasks, in %; larger: better estimates, later; none: "
         "adapted (SLearn, table 6)"
@@ -147,6 +149,47 @@ def draw_pilots(seed: int, job: str, stage: int, tasks: int, count: int) -> list
 def roots(job: Job) -> list[int]:
     """Indexes of the stages whose tasks can be sampled at once: no parents, no gang (it starts whole), no master."""
     return [i for i, stage in enumerate(job.stages) if not (stage.parents or stage.gang or stage.master)]
+
+
+#: Tasks besides the pilots whose run times are waited for; of more, the mean says hardly more than of these.
+_FOLLOWED: Final = 64
+
+
+class FirstTasks(msgspec.Struct):
+    """The run times of the first tasks of a stage, in an order fixed beforehand: drawn pilots, then by index.
+
+    Of all tasks that have finished so far the short ones are too many; of tasks named beforehand, once all have
+    finished, they are not. Counted are all pilots (or a single task), then twice as many, and so on.
+    """
+
+    tasks: int
+    """Number of tasks of the stage."""
+    pilots: list[int] = []
+    """Indexes of the pilots, ascending."""
+    run_times: list[float] = []
+    """Run times of the tasks that count, ms at speed 1."""
+    ahead: dict[int, float] = {}
+    """Run times of tasks that do not count yet, by place in the order."""
+
+    @property
+    def mean(self) -> float:
+        """Mean run time of the tasks that count, at least one, ms."""
+        return fmean(self.run_times)
+
+    def add(self, task: int, ms: float) -> bool:
+        """Hear of a task's run time; returns whether more tasks count now."""
+        pilots, before = len(self.pilots), len(self.run_times)
+        earlier = bisect_left(self.pilots, task)
+        place = earlier if task in self.pilots else pilots + task - earlier
+        end = min(self.tasks, pilots + _FOLLOWED)
+        if before <= place < end:
+            self.ahead[place] = ms
+        while (count := len(self.run_times)) < end:
+            goal = min(end, 2 * count or pilots or 1)
+            if any(place not in self.ahead for place in range(count, goal)):
+                break
+            self.run_times += [self.ahead.pop(place) for place in range(count, goal)]
+        return len(self.run_times) > before
 
 
 class AdaptiveRatio:

@@ -1,8 +1,6 @@
 """History as prior, pilots as evidence: the combination that SLearn's authors leave to future work.
 
-The model is that of A. Jajoo et al., SLearn, NSDI 2022, section 4.1, on a log scale: the mean task run time x
-of a job has ln x ~ N(mu, so^2), where mu and so^2 are history's estimate and its own past error; a task's run
-time given x varies by s1^2. Section 7 names the combination.
+The model is that of A. Jajoo et al., SLearn, NSDI 2022, section 4.1, on a log scale; section 7 names the combination.
 """
 
 from __future__ import annotations
@@ -10,61 +8,91 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from schedulers.core.model import Job, PastJob
 from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan, predictors
-from schedulers.kit.beliefs import Belief, Beliefs, deviation, evidence, point, quantile, spread, weigh
-from schedulers.kit.sampling import FixedPercent, SampledHistoryParams, Sampler
+from schedulers.kit.beliefs import (
+    UNKNOWN_SPREAD,
+    Belief,
+    Beliefs,
+    Part,
+    centre,
+    deviation,
+    error_of,
+    evidence,
+    quantile,
+    spread,
+    weigh,
+)
+from schedulers.kit.history import FEATURES, Features, HistoryParams, Key, WindowDays
+from schedulers.kit.sampling import FirstTasks, Percent, ThinLimit, draw_pilots, pilot_count, roots
+from schedulers.kit.surprises import root_error
 
-#: While the pilots of wider jobs run, where `rest` does not hold them, their estimate is this quantile of the prior.
-_WIDE_CAUTION: Final = 0.99
+#: Spread of the prior above which history is unsure about wide jobs, over that for narrow jobs: an estimate far too low
+#: spoils more tasks. TPC-H's priors lie below (0.5 to 0.65), those of 2Sigma's jobs above (0.9 to 1.4).
+_WIDE: Final = 0.5
+
+
+class _Case(msgspec.Struct):
+    """A running job: its features, its root stages, and by stage the prior and the evidence so far."""
+
+    keys: tuple[Key, ...]
+    roots: tuple[int, ...]
+    priors: list[Belief]
+    first: list[FirstTasks]
+    awaits_pilots: bool = False
+    bypasses: bool = False
+    """Stands in the first queue, without an estimate."""
+    judged: bool = False
+    """Whether the pilots have told already how wrong history was about the roots."""
 
 
 @predictors.register("posterior", source="model: Jajoo et al., SLearn, NSDI 2022, sections 4.1 and 7; the rest is ours")
 class Posterior(Predictor):
     """Both: history is the prior, pilots are the evidence; tasks wait by the prior while the pilots run.
 
-    History counts by its past quality, pilots by the likeness of tasks in such jobs. SLearn's model (section 4.1) has
-    prior and evidence, but its predictors use either; section 7 names the combination. The combination here is ours,
-    on a log scale.
+    Let x be ln(mean task run time) of a stage. SLearn's model (section 4.1) has prior and evidence, but its predictors
+    use either; the combination here is ours.
 
-    **Prior.** The expert of history with the smallest past error of ln(run time) gives the estimate. The estimate is
-    moved by the expert's mean error, its spread is the past error; both are drawn towards the population's by five
-    observations. Errors of history are mostly small and sometimes enormous, so the prior is a mixture: half of it is
-    the expert's own core and tail, the other half the 100 newest errors over all jobs. Pilots report errors at once,
-    of long jobs as soon as of short jobs: when jobs change, history loses its weight, in the direction of its errors.
+    **1. Prior.** x ~ N(mu, so²): mu is the expert of history with the least mean square error, moved by its mean error;
+    so² is that square. Both are drawn towards all jobs' by 5 errors. Errors are mostly small and sometimes enormous, so
+    the prior is a mixture: 0.4 N(mu, core²) + 0.1 N(mu, tail²) + 0.5 (mu + the 100 newest errors over all jobs), where
+    tail is 3 core, at least 1.5. Pilots report errors at once, so history loses weight as soon as jobs change.
 
-    **Pilots** run as under `slearn`, 1 % of the tasks (`fixed_percent: null` adapts the number): beside a prior, a
-    single pilot says most, and pilots of long jobs take room from short jobs. The mean of the pilots is as good as the
-    tasks of such jobs are alike: the variation within a job is learned from finished jobs with the same feature value,
-    drawn towards the variation of all jobs, and corrected by several pilots of the job itself.
+    **2. Evidence.** m tasks with the mean y: ln y ~ N(x, ln(1 + (e^s1² - 1) / m)). s1², the variance of ln run time in
+    a job, is learned from finished jobs of the feature value, drawn towards all jobs' and by several tasks of the job
+    itself. The tasks are the pilots (`fixed_percent` of a root stage, at least 1), and in every stage the first 1, 2,
+    4, ... tasks in an order fixed beforehand, once all have finished: short tasks that end first count no more.
 
-    **Posterior.** Each part of the mixture is combined with the evidence by precision, and gains weight as it foresaw
-    the evidence: evidence far off belongs to the tail and is believed. Finished tasks count with their run times. In a
-    DAG, later stages share the surprise of the root stages.
+    **3. Posterior.** Each part of the mixture is combined with the evidence by precision, and its weight multiplied by
+    the density with which the part foresaw the evidence: far-off evidence belongs to the tail and is believed. The
+    error of the roots moves the prior of a later stage by slope times the error; the slope is a regression per
+    application and name, drawn to 0 by 5 jobs (`schedulers/kit/surprises.py`). The estimate is (1 - m / tasks) exp(E x)
+    + m / tasks y, with the posterior's standard deviation.
 
-    **Other tasks need not all wait.** Jobs of up to `narrow` tasks stand in the queue of a high quantile (`caution`)
-    of the prior while their pilots run, and move when the pilots end. An estimate far too low can only spoil tasks
-    started before the pilots end, and narrow jobs have few; holding back costs every job the time of a task. Thin jobs
-    are placed by history instead of going first blindly. Where history is unsure (a prior wider than `unsure_above`,
-    possibly because of other jobs' pilots) or missing, both kinds are treated as under SLearn: they wait for the
-    pilots, and thin jobs go first.
+    **4. Queue.** Where the prior is wider than `unsure_above`, or missing, jobs are treated as under SLearn: thin jobs
+    go first, all others wait for their pilots; so do jobs of more than `narrow` tasks where it is wider than half of
+    `unsure_above`. Elsewhere thin jobs are placed by the prior, and the others wait in the queue of its quantile
+    `caution` while their pilots run: an estimate far too low can only spoil tasks started before the pilots end, and
+    narrow jobs have few.
     """
 
-    class Params(SampledHistoryParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
-        """Settings: history, sampling, and how the two meet."""
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """What a user has a reason to turn; all else is a constant with its reason, or learned."""
 
-        rest: Annotated[
-            Literal["queued", "sure", "narrow", "held"],
+        features: Features = FEATURES
+        window_days: WindowDays = 14
+        thin_limit: ThinLimit = 3
+        fixed_percent: Annotated[
+            Percent,
             msgspec.Meta(
-                description="place of the other tasks while pilots run: the queue of history's estimate (queued; wide "
-                "jobs by the 99 % quantile), the same only where history is not unsure (sure), the "
-                "latter only for narrow jobs (narrow), or held back (held, as in SLearn)"
+                description="part of pilots among the tasks, in %; larger: better estimates, later. Beside a prior a "
+                "single pilot says most"
             ),
-        ] = "narrow"
+        ] = 1.0
         narrow: Annotated[
             int,
             msgspec.Meta(
@@ -88,39 +116,21 @@ class Posterior(Predictor):
                 "more trust in history",
             ),
         ] = 1.5
-        thin: Annotated[
-            Literal["history", "sure", "bypass"],
+        skip_sure: Annotated[
+            bool,
             msgspec.Meta(
-                description="place of thin jobs: by history's estimate (history), the same only where history is not "
-                "unsure (sure), or first without an estimate (bypass, as in SLearn)"
+                description="no pilots for jobs whose experts of history are reliable: of the newest 50 errors (of ln "
+                "run time, at least 5) the root mean square is at most 0.5, and at most 10 % are above a factor of 2"
             ),
-        ] = "sure"
-        fixed_percent: FixedPercent = 1.0
-        power: Annotated[
-            float,
-            msgspec.Meta(
-                ge=-4,
-                le=2,
-                description="power of the estimate (E[t^power])^(1/power) over the posterior: -2 is 3Sigma's utility, "
-                "0 the median (log mean), 1 the mean; larger: longer estimates",
-            ),
-        ] = 0.0
-        task_cov: Annotated[
-            float,
-            msgspec.Meta(
-                ge=0,
-                description="variation of run times within a job before any measured, standard deviation over mean",
-            ),
-        ] = 0.5
+        ] = False
 
     params: Params
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._sampler = Sampler(params, seed)
-        self._beliefs = Beliefs(params, params.task_cov)
+        self._beliefs = Beliefs(HistoryParams(features=params.features, window_days=params.window_days))
         self._history = self._beliefs.history
-        self._priors: dict[str, list[Belief]] = {}
+        self._cases: dict[str, _Case] = {}
         self._estimates: dict[str, list[Estimate]] = {}
 
     def prime(self, history: Sequence[PastJob]) -> None:
@@ -128,42 +138,61 @@ class Posterior(Predictor):
         self._beliefs.prime(history)
 
     def submitted(self, job: Job, at: int) -> SamplePlan | None:
-        """Forms the prior and, unless the job is thin, draws pilots."""
+        """Forms the prior, draws pilots and chooses the queue."""
         keys = self._history.opened(job, at)
-        priors = self._priors[job.id] = self._beliefs.of(job, keys, at)
-        unsure = any(not p.known or spread(self._beliefs.parts(p)) > self.params.unsure_above for p in priors)
-        if job.width < self.params.thin_limit:
-            return self._thin(job, priors, unsure)
-        plan = self._sampler.plan(job, at)
-        caution = self._caution(job, priors, unsure)
-        if caution is None:
-            return plan
-        self._estimates[job.id] = [self._prior_estimate(p, caution) for p in priors]
-        return SamplePlan(pilots=plan.pilots, rest="queued")
+        priors = self._beliefs.of(job, keys, at)
+        first = [FirstTasks(stage.tasks) for stage in job.stages]
+        case = self._cases[job.id] = _Case(keys, tuple(roots(job)), priors, first)
+        apart = max(spread(self._beliefs.parts(p)) if p.known else math.inf for p in priors)
+        unsure = apart > self.params.unsure_above
+        if job.width < self.params.thin_limit or not case.roots:
+            case.bypasses = unsure
+            if unsure:
+                return SamplePlan(thin=True)
+            self._estimates[job.id] = [
+                self._told(p, self._beliefs.parts(p), n) for p, n in zip(priors, first, strict=True)
+            ]
+            return None
+        if self.params.skip_sure and all(map(self._beliefs.is_reliable, priors)):
+            self._estimates[job.id] = [
+                self._told(p, self._beliefs.parts(p), n) for p, n in zip(priors, first, strict=True)
+            ]
+            return None
+        pilots = self._draw(job, case)
+        if unsure or (job.width > self.params.narrow and apart > _WIDE * self.params.unsure_above):
+            return SamplePlan(pilots=pilots)
+        self._estimates[job.id] = [self._cautious(p) for p in priors]
+        return SamplePlan(pilots=pilots, rest="queued")
 
     def finished(self, task: FinishedTask, runtime_ms: int, node_speed: float, at: int) -> None:
-        """Takes in a run time; the last pilot makes the posterior."""
+        """Takes in a run time; the last pilot makes the posterior, and further evidence moves it."""
         ms = runtime_ms * node_speed
         self._history.finished(task, ms)
-        if self._sampler.finished(task, ms):
-            self._estimates[task.job] = self._learned(task.job)
-            self._judge_by_pilots(task.job)
+        case = self._cases.get(task.job)
+        if case is None or case.bypasses or not case.first[task.stage].add(task.task, ms):
+            return
+        if case.awaits_pilots:
+            if not all(case.first[stage].run_times for stage in case.roots):
+                return
+            case.awaits_pilots, case.judged = False, True
+            for stage in case.roots:
+                self._beliefs.judge(case.priors[stage], case.first[stage].mean)
+        self._estimates[task.job] = self._posterior(case)
 
     def job_done(self, job: Job, at: int) -> None:
         """Learns the job's run times, and how wrong history was."""
-        ended, priors = self._history.running(job.id), self._priors.get(job.id, [])
-        if ended is not None and self._sampler.get(job.id) is None:
-            for prior, n, total in zip(priors, ended.counts, ended.sums, strict=True):
-                if n:
-                    self._beliefs.judge(prior, total / n)
+        ended, case = self._history.running(job.id), self._cases.get(job.id)
+        if ended is not None and case is not None:
+            means = {
+                stage: total / n for stage, (n, total) in enumerate(zip(ended.counts, ended.sums, strict=True)) if n
+            }
+            self._judge(case, job, means)
         self._history.closed(job.id, at)
-        self._sampler.done(job.id, at)
         self._drop(job.id)
 
     def job_gone(self, job: Job, at: int) -> None:
         """Forgets the job."""
         self._history.gone(job.id)
-        self._sampler.gone(job.id)
         self._drop(job.id)
 
     def estimate(self, job: str, stage: int) -> Estimate | None:
@@ -172,93 +201,108 @@ class Posterior(Predictor):
         return None if made is None else made[stage]
 
     def dump(self) -> Any:
-        """History, pilots, beliefs and estimates of the running jobs, and the population's error."""
-        estimates = [[job, [[e.task_ms, e.spread_ms, e.source] for e in rows]] for job, rows in self._estimates.items()]
+        """History, beliefs, and the running jobs with their evidence and estimates."""
         return {
-            "sampler": self._sampler.dump(),
-            "priors": [[job, [list(belief) for belief in rows]] for job, rows in self._priors.items()],
-            "estimates": estimates,
+            "cases": msgspec.to_builtins(self._cases),
+            "estimates": msgspec.to_builtins(self._estimates),
             **self._beliefs.dump(),
         }
 
     def load(self, data: Any) -> None:
         """Takes over the data of `dump`."""
-        self._sampler.load(data["sampler"])
+        self._cases = msgspec.convert(data["cases"], dict[str, _Case])
+        self._estimates = msgspec.convert(data["estimates"], dict[str, list[Estimate]])
         self._beliefs.load(data)
-        self._priors = {job: [Belief(*row) for row in rows] for job, rows in data["priors"]}
-        self._estimates = {job: [Estimate(*row) for row in rows] for job, rows in data["estimates"]}
-
-    def _judge_by_pilots(self, job: str) -> None:
-        """A sampled job's pilots tell at once, and of long jobs as soon as of short ones, how wrong history is now."""
-        sampled, priors = self._sampler.get(job), self._priors[job]
-        for stage, values in sampled.values.items() if sampled else ():
-            self._beliefs.judge(priors[stage], fmean(values))
 
     # -- the plan -------------------------------------------------------------------------------
 
-    def _thin(self, job: Job, priors: Sequence[Belief], unsure: bool) -> SamplePlan | None:
-        known = all(p.known for p in priors)
-        if not known or self.params.thin == "bypass" or (self.params.thin == "sure" and unsure):
-            return SamplePlan(thin=True)
-        self._estimates[job.id] = [self._prior_estimate(p) for p in priors]
-        return None
+    def _draw(self, job: Job, case: _Case) -> tuple[tuple[int, int], ...]:
+        """(stage, task) of each pilot; they are the first tasks of the evidence."""
+        pilots: list[tuple[int, int]] = []
+        for stage in case.roots:
+            tasks = job.stages[stage].tasks
+            drawn = draw_pilots(self.seed, job.id, stage, tasks, pilot_count(tasks, self.params.fixed_percent))
+            case.first[stage] = FirstTasks(tasks, drawn)
+            pilots += [(stage, task) for task in drawn]
+        case.awaits_pilots = True
+        return tuple(pilots)
 
-    def _caution(self, job: Job, priors: Sequence[Belief], unsure: bool) -> float | None:
-        """The quantile of the prior to wait by while the pilots run; None to hold the other tasks back.
-
-        An estimate far too low does harm by the number of tasks started before the pilots end, and such tasks are few
-        in a narrow job; holding back delays every job alike, by a single task.
-        """
-        rest, narrow = self.params.rest, job.width <= self.params.narrow
-        held = {"queued": False, "narrow": unsure or not narrow, "sure": unsure, "held": True}[rest]
-        if held or not all(p.known for p in priors):
-            return None
-        return self.params.caution if narrow else _WIDE_CAUTION
+    def _cautious(self, prior: Belief) -> Estimate:
+        """The quantile of the prior to wait by while the pilots run."""
+        parts = self._beliefs.parts(prior)
+        ms = math.exp(quantile(parts, self.params.caution))
+        return Estimate(ms, deviation(ms, parts), prior.source)
 
     # -- the posterior --------------------------------------------------------------------------
 
-    def _prior_estimate(self, prior: Belief, caution: float | None = None) -> Estimate:
-        """The estimate of history alone: the point of the prior, or its quantile `caution`."""
-        parts = self._beliefs.parts(prior)
-        ms = point(parts, self.params.power) if caution is None else math.exp(quantile(parts, caution))
-        return Estimate(ms, deviation(ms, parts), prior.source)
+    def _posterior(self, case: _Case) -> list[Estimate]:
+        """The estimate of each stage: roots by their own evidence, later stages by the roots' error as well."""
+        made = {stage: self._stage(case, stage, self._beliefs.parts(case.priors[stage])) for stage in case.roots}
+        error, variance = self._roots_error(case, made)
+        for stage, prior in enumerate(case.priors):
+            if stage not in made:
+                carry = self._beliefs.surprises.carry(case.keys, stage)
+                kept, doubt = math.sqrt(carry.unexplained), carry.slope**2 * variance
+                moved = prior.mean + carry.slope * error
+                parts = [
+                    (w, moved + kept * (mean - prior.mean), math.sqrt(kept * kept * sd * sd + doubt))
+                    for w, mean, sd in self._beliefs.parts(prior)
+                ]
+                made[stage] = self._stage(case, stage, parts)
+        return [made[stage] for stage in range(len(case.priors))]
 
-    def _learned(self, job: str) -> list[Estimate]:
-        sampled, priors = self._sampler.get(job), self._priors[job]
-        assert sampled is not None
-        roots_said: dict[int, Estimate] = {}
-        before = after = 0.0
-        for stage, values in sampled.values.items():
-            if values:
-                roots_said[stage] = self._update(priors[stage], values, sampled.tasks[stage])
-                before += sampled.tasks[stage] * self._prior_estimate(priors[stage]).task_ms
-                after += sampled.tasks[stage] * roots_said[stage].task_ms
-        pooled = fmean(sampled.pooled())
-        shift = math.log(after / before)  # later stages share the surprise of the root stages
-        made = []
-        for stage, prior in enumerate(priors):
-            if stage in roots_said:
-                made.append(roots_said[stage])
-            elif prior.known:
-                made.append(
-                    self._prior_estimate(prior._replace(mean=prior.mean + shift, source=f"posterior:{prior.source}"))
-                )
-            else:
-                made.append(Estimate(pooled, source=f"pilots:{len(sampled.pooled())}"))
-        return made
+    def _stage(self, case: _Case, stage: int, parts: list[Part]) -> Estimate:
+        """A stage by its prior `parts`; without history by its own evidence, else by that of the roots."""
+        prior, first = case.priors[stage], case.first[stage]
+        if prior.known:
+            return self._told(prior, parts, first)
+        if first.run_times:
+            return self._told(prior, [], first)
+        seen = [case.first[root] for root in case.roots if case.first[root].run_times]
+        if seen:
+            pooled = fmean(ms for root in seen for ms in root.run_times)
+            return self._told(prior._replace(source="pilots"), [(1.0, math.log(pooled), UNKNOWN_SPREAD)], first)
+        return self._told(prior, parts, first)
 
-    def _update(self, prior: Belief, values: Sequence[float], tasks: int) -> Estimate:
-        """The posterior mean run time of all `tasks` tasks: tasks seen, and tasks to come by the belief."""
-        m = len(values)
-        mean = max(1.0, fmean(values))
-        variance = sum((ms - mean) ** 2 for ms in values) / max(1, m - 1)
+    def _told(self, prior: Belief, parts: list[Part], first: FirstTasks) -> Estimate:
+        """The posterior mean run time of all tasks of a stage: tasks seen, and tasks to come by the belief."""
+        m = len(first.run_times)
+        if not m:
+            ms = centre(parts)
+            return Estimate(ms, deviation(ms, parts), prior.source)
+        mean = max(1.0, first.mean)
+        variance = sum((ms - mean) ** 2 for ms in first.run_times) / max(1, m - 1)
         _, about, doubt = evidence(prior.noise, m, mean, variance)
-        parts = weigh(self._beliefs.parts(prior), about, doubt) if prior.known else [(1.0, about, math.sqrt(doubt))]
-        belief = point(parts, self.params.power)
-        left = (tasks - m) / tasks
-        ms = (1 - left) * mean + left * belief
-        return Estimate(ms, deviation(left * belief, parts), f"posterior:{m}+{prior.source}")
+        parts = weigh(parts, about, doubt) if parts else [(1.0, about, math.sqrt(doubt))]
+        belief, left = centre(parts), 1 - m / first.tasks
+        return Estimate(
+            (1 - left) * mean + left * belief, deviation(left * belief, parts), f"posterior:{m}+{prior.source}"
+        )
+
+    def _roots_error(self, case: _Case, made: dict[int, Estimate]) -> tuple[float, float]:
+        """The error of history on the roots by their evidence, mean and variance; (0, 0) without evidence."""
+        rows = []
+        for stage in case.roots:
+            prior, first = case.priors[stage], case.first[stage]
+            if prior.known and first.run_times:
+                rows.append((math.log(first.tasks) + prior.mean, error_of(prior, made[stage].task_ms)))
+        if not rows:
+            return 0.0, 0.0
+        variances = [math.log1p(((e.spread_ms or 0.0) / e.task_ms) ** 2) for e in made.values()]
+        return root_error(rows), fmean(variances)
+
+    def _judge(self, case: _Case, job: Job, means: dict[int, float]) -> None:
+        """Note how wrong history was, and what the roots' errors said of the later stages'."""
+        known = {stage: ms for stage, ms in means.items() if case.priors[stage].known}
+        for stage, ms in known.items():
+            if not (case.judged and stage in case.roots):
+                self._beliefs.judge(case.priors[stage], ms)
+        errors = {stage: error_of(case.priors[stage], ms) for stage, ms in known.items()}
+        rows = [(math.log(job.stages[s].tasks) + case.priors[s].mean, errors[s]) for s in case.roots if s in errors]
+        for stage, error in errors.items():
+            if rows and stage not in case.roots:
+                self._beliefs.surprises.learn(case.keys, stage, root_error(rows), error)
 
     def _drop(self, job: str) -> None:
-        self._priors.pop(job, None)
+        self._cases.pop(job, None)
         self._estimates.pop(job, None)

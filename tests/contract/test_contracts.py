@@ -41,7 +41,7 @@ VARIANTS = [
     Subject(policy={"kind": "gs", "inside": "least_left"}, predictor=PILOTS),
     Subject(policy={"kind": "gs", "sampling_shares": True, "conserved_charge": "sampling"}, predictor=PILOTS),
     Subject(policy={"kind": "gs", "queues": 3, "first_threshold_ms": 4000.0, "tie": "random"}, predictor=PILOTS),
-    Subject(policy={"kind": "gs", "unsized": "last"}, predictor={"kind": "posterior", "rest": "held"}),
+    Subject(policy={"kind": "gs", "unsized": "last"}, predictor={"kind": "posterior", "narrow": 0, "unsure_above": 0}),
     Subject(policy={"kind": "las", "queues": 4, "first_threshold_ms": 2000.0, "growth": 2.0}),
     Subject(policy={"kind": "fair", "measure": "slots", "tie": "id"}),
     Subject(policy={"kind": "drf", "level": "job", "inside": "fifo"}),

@@ -114,7 +114,7 @@ def test_facts_that_teach_nothing_pass_by() -> None:
 
 def test_a_belief_is_told_by_the_errors_of_stages_with_as_many_parents() -> None:
     """History says 100 s of all stages; first stages take 10 s, and stages behind others 200 s."""
-    beliefs, prior = JudgedBeliefs(HistoryParams(), 0.5), Belief(math.log(100 * SECOND), 1.0, 0.1, "history:user")
+    beliefs, prior = JudgedBeliefs(HistoryParams()), Belief(math.log(100 * SECOND), 1.0, 0.1, "history:user")
     first, behind = (Stage(name="s", tasks=4, demand=(1,), parents=parents) for parents in ((), (0,)))
     for _ in range(60):
         beliefs.judge(prior, 10 * SECOND, first)
@@ -124,7 +124,7 @@ def test_a_belief_is_told_by_the_errors_of_stages_with_as_many_parents() -> None
 
 
 def test_two_of_fifty_two_further_errors_are_taken_to_lie_outside_of_the_fifty_seen() -> None:
-    beliefs, prior = JudgedBeliefs(HistoryParams(), 0.5), Belief(11.0, 1.0, 0.1, "history:user")
+    beliefs, prior = JudgedBeliefs(HistoryParams()), Belief(11.0, 1.0, 0.1, "history:user")
     for number in range(100):
         beliefs.judge(prior, math.exp(11.0 + (0.0 if number % 10 else 3.0)))
     *groups, (weight, _, wide) = beliefs.parts(prior)
@@ -171,7 +171,7 @@ def test_intervals_hold_as_often_as_they_say_where_history_is_wrong_by_chance() 
     """Truth = estimate x error and estimate = truth x error are both met: 80 % hold 70 to 90 % of 300 new stages."""
     for shrinks in (False, True):
         random = np.random.default_rng(5)
-        beliefs = JudgedBeliefs(HistoryParams(), 0.5)
+        beliefs = JudgedBeliefs(HistoryParams())
         listener = Listener.__new__(Listener)
         listener.beliefs = beliefs
         held = []

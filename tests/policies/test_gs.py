@@ -301,7 +301,7 @@ def test_pilots_that_no_node_of_their_kind_would_hold_run_anywhere(kind: str) ->
 
 
 def test_with_a_prior_the_others_are_queued_while_the_pilots_run() -> None:
-    made = scheduler("gs", node("n", 9), offers="cycle", predictor={"kind": "posterior", "rest": "queued"})
+    made = scheduler("gs", node("n", 9), offers="cycle", predictor={"kind": "posterior"})
     made.handle(JobSubmitted(0, job("a", stage(5))))
     assert len(served(made.handle(Tick(0)))) == 5
 
