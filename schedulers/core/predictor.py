@@ -72,6 +72,8 @@ class Predictor(TakesOldNames):
     #: Whether estimates of a job change only by facts on the whole job, so that single tasks need not be reported.
     estimates_stay = False
     stays = OldName("estimates_stay")
+    #: Whether the size of a running job follows its estimates; an attribute of the instance where settings decide.
+    revises_sizes = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed

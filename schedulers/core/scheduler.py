@@ -334,6 +334,8 @@ class Scheduler:
         if task.pilot and job.pilots_left == 0:
             self._estimate_size(job)
             self.state.journal.reasons.note(job.spec.id)
+        elif predictor.revises_sizes and job.size_ms is not None and _is_power_of_2(job.stages[task.stage].finished):
+            self._estimate_size(job)
         if job.left == 0:
             predictor.job_done(job.spec, self.state.now)
 
@@ -464,6 +466,11 @@ class Scheduler:
         if log is not None:
             log.header(scheduler.config, data)
         return scheduler
+
+
+def _is_power_of_2(count: int) -> bool:
+    """Whether a count is 1, 2, 4, 8, ...: further tasks of a stage say ever less, so sizes change ever more rarely."""
+    return count & (count - 1) == 0
 
 
 def log_to(scheduler: Scheduler, log: Log | None) -> None:

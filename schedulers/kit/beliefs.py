@@ -182,8 +182,8 @@ class Beliefs:
     def load(self, data: Any) -> None:
         """Take over the data of `dump`."""
         self.history.load(data["history"])
-        self.surprises.load(data["surprises"])
-        self._by_expert = {(f, v, s): deque(own, maxlen=_JUDGED) for f, v, s, own in data["judged"]}
+        self.surprises.load(data.get("surprises", ()))  # none in dumps of earlier versions
+        self._by_expert = {(f, v, s): deque(own, maxlen=_JUDGED) for f, v, s, own in data.get("judged", ())}
         self._error = data["error"]
         self._errors.clear()
         self._errors.extend(data["errors"])

@@ -123,11 +123,19 @@ class Posterior(Predictor):
                 "run time, at least 5) the root mean square is at most 0.5, and at most 10 % are above a factor of 2"
             ),
         ] = False
+        revise: Annotated[
+            bool,
+            msgspec.Meta(
+                description="the size of a running job follows the evidence: estimated again at 1, 2, 4, 8, ... "
+                "finished tasks of a stage; false: only when the last pilot ends"
+            ),
+        ] = False
 
     params: Params
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
+        self.revises_sizes = params.revise
         self._beliefs = Beliefs(HistoryParams(features=params.features, window_days=params.window_days))
         self._history = self._beliefs.history
         self._cases: dict[str, _Case] = {}
@@ -209,10 +217,11 @@ class Posterior(Predictor):
         }
 
     def load(self, data: Any) -> None:
-        """Takes over the data of `dump`."""
-        self._cases = msgspec.convert(data["cases"], dict[str, _Case])
-        self._estimates = msgspec.convert(data["estimates"], dict[str, list[Estimate]])
+        """Takes over the data of `dump`; of a dump without cases, of an earlier version, what was learned."""
         self._beliefs.load(data)
+        if "cases" in data:
+            self._cases = msgspec.convert(data["cases"], dict[str, _Case])
+            self._estimates = msgspec.convert(data["estimates"], dict[str, list[Estimate]])
 
     # -- the plan -------------------------------------------------------------------------------
 

@@ -11,11 +11,13 @@ from schedulers.core.events import (
     ContainerStarted,
     Estimated,
     Heartbeat,
+    HistoryPrimed,
     JobSubmitted,
     NodeAdded,
     NodeLost,
     Tick,
 )
+from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
 
 ORACLE = {"kind": "oracle"}
@@ -323,3 +325,29 @@ def order_of_entry(asked_between: bool) -> list[str]:
 
 def test_the_order_in_a_queue_does_not_depend_on_offers_made_in_vain() -> None:
     assert order_of_entry(asked_between=True) == order_of_entry(asked_between=False) == ["b"]
+
+
+def long_first_task(**settings: object) -> Scheduler:
+    """A job whose tasks took a second each in the past; its first task has now taken 1000 s."""
+    past = [
+        PastJob(name="a", submitted=n * 1000, finished=n * 1000 + 500, stages=((10, 1000.0),)) for n in range(-60, 0)
+    ]
+    predictor = {"kind": "posterior", "skip_sure": True, **settings}
+    made = scheduler("gs", node("n", 1), offers="cycle", predictor=predictor)
+    made.handle(HistoryPrimed(0, tuple(past)))
+    made.handle(JobSubmitted(0, job("a", stage(10), name="a")))
+    made.handle(Tick(0))
+    assert queue(made, "a") == 0
+    made.handle(ContainerStarted(1, 1))
+    made.handle(ContainerEnded(1_000_001, 1, 0, 1_000_000))
+    made.handle(Tick(1_000_001))
+    return made
+
+
+def test_a_job_that_turns_out_long_moves_to_the_queue_of_its_revised_size() -> None:
+    assert queue(long_first_task(revise=True), "a") == 1
+
+
+def test_without_revision_a_job_stays_where_it_was_placed() -> None:
+    made = long_first_task()
+    assert (queue(made, "a"), made.state.jobs["a"].size_ms) == (0, pytest.approx(10_000))

@@ -400,3 +400,12 @@ def test_pilots_tell_that_history_is_out_of_date() -> None:
             predictor.finished(FinishedTask(spec.id, stage, task, True), 100, 1.0, 100_001)
     plan_of(predictor, job(2))
     assert told(predictor).task_ms < before / 2
+
+
+def test_of_an_earlier_versions_dump_what_was_learned_is_taken_over() -> None:
+    data = primed(STEADY).dump()
+    old = {key: data[key] for key in ("history", "error", "errors")} | {"sampler": {}, "priors": [], "estimates": []}
+    predictor = make()
+    predictor.load(old)
+    plan_of(predictor, job(2))
+    assert told(predictor).task_ms == pytest.approx(1000)

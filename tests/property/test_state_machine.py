@@ -78,7 +78,13 @@ POLICIES = (
 )
 LIMITS = (None, None, 0.5, 0.2, (2000, -1), (-1, 1500), (1000, 1024), 0.0)
 QUEUES = ("default", "a", "a.b", "c", "undeclared")
-PREDICTORS = (None, {"kind": "slearn", "fixed_percent": 40}, {"kind": "three_sigma"}, {"kind": "posterior"})
+PREDICTORS = (
+    None,
+    {"kind": "slearn", "fixed_percent": 40},
+    {"kind": "three_sigma"},
+    {"kind": "posterior"},
+    {"kind": "posterior", "revise": True, "skip_sure": True},
+)
 SIZES = ((500, 256), (1000, 1024), (1000, 0), (2000, 512))
 CAPACITIES = ((1000, 1024), (2000, 2048), (4000, 1024), (700, 4096))
 COPIES = (None, CopyRules(), CopyRules(max=3, others="end"))
