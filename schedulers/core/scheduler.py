@@ -331,11 +331,9 @@ class Scheduler:
         if runtime_ms is not None and not job.spec.stages[task.stage].master:
             predictor.finished(task, runtime_ms, speed, self.state.now)
         # Only after the last pilot: before, a sampling predictor has no estimate.
-        if task.pilot and job.pilots_left == 0:
+        if (task.pilot and job.pilots_left == 0) or (predictor.revises_sizes and _may_revise(job, task.stage)):
             self._estimate_size(job)
             self.state.journal.reasons.note(job.spec.id)
-        elif predictor.revises_sizes and job.size_ms is not None and _is_power_of_2(job.stages[task.stage].finished):
-            self._estimate_size(job)
         if job.left == 0:
             predictor.job_done(job.spec, self.state.now)
 
@@ -468,9 +466,10 @@ class Scheduler:
         return scheduler
 
 
-def _is_power_of_2(count: int) -> bool:
-    """Whether a count is 1, 2, 4, 8, ...: further tasks of a stage say ever less, so sizes change ever more rarely."""
-    return count & (count - 1) == 0
+def _may_revise(job: JobState, stage: int) -> bool:
+    """Whether 1, 2, 4, 8, ... tasks of the stage of a sized job have finished: each further task says less."""
+    finished = job.stages[stage].finished
+    return job.size_ms is not None and finished & (finished - 1) == 0
 
 
 def log_to(scheduler: Scheduler, log: Log | None) -> None:

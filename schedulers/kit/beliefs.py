@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from schedulers.core.model import Job, PastJob
 from schedulers.kit.history import EVERYTHING, History, HistoryParams, Key, Pane
-from schedulers.kit.surprises import Surprises
+from schedulers.kit.surprises import Carry, Surprises
 
 #: Part of a mixture of normals over ln(mean run time): weight, mean, standard deviation.
 Part = tuple[float, float, float]
@@ -228,6 +228,15 @@ def weigh(parts: Sequence[Part], about: float, doubt: float) -> list[Part]:
     weights = [math.exp(log - most) for log in logs]
     total = sum(weights)
     return [(w / total, mean, math.sqrt(var)) for w, (mean, var) in zip(weights, after, strict=True)]
+
+
+def moved(parts: Sequence[Part], centre: float, x: float, variance: float, carry: Carry) -> list[Part]:
+    """The prior of a later stage, a mixture around `centre`, when x is known with this variance."""
+    kept, doubt = math.sqrt(carry.unexplained), carry.slope**2 * variance
+    return [
+        (w, centre + carry.slope * x + kept * (mean - centre), math.sqrt(kept * kept * sd * sd + doubt))
+        for w, mean, sd in parts
+    ]
 
 
 def centre(parts: Sequence[Part]) -> float:

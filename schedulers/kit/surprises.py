@@ -17,6 +17,9 @@ from schedulers.kit.history import EVERYTHING, Key
 
 #: Jobs that the wider group's covariances are worth to a narrower group.
 STRENGTH: Final = 5.0
+#: Each job's part in the sums fades by this as another comes: about the newest 20 jobs count, as in 3Sigma's average of
+#: recent run times. History may err otherwise than it did when it was young.
+_KEEP: Final = 1 - 1 / 20
 #: Stages of applications and names that are kept; beyond, the stage unheard of for the longest time is forgotten.
 _KEPT: Final = 10_000
 _NAMED: Final = ("app", "job_name")
@@ -40,7 +43,7 @@ class Surprises:
         """Hear of the errors of a finished job's roots and of one of its later stages. keys: the job's."""
         sums = self._sums
         for group in _groups(keys, stage):
-            n, xx, xy, yy = sums.pop(group, (0.0, 0.0, 0.0, 0.0))
+            n, xx, xy, yy = (_KEEP * each for each in sums.pop(group, (0.0, 0.0, 0.0, 0.0)))
             sums[group] = [n + 1, xx + x * x, xy + x * y, yy + y * y]  # at the end, see `_KEPT`
         for group in [*islice(sums, max(0, len(sums) - _KEPT))]:
             del sums[group]

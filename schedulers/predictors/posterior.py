@@ -23,6 +23,7 @@ from schedulers.kit.beliefs import (
     deviation,
     error_of,
     evidence,
+    moved,
     quantile,
     spread,
     weigh,
@@ -153,18 +154,12 @@ class Posterior(Predictor):
         case = self._cases[job.id] = _Case(keys, tuple(roots(job)), priors, first)
         apart = max(spread(self._beliefs.parts(p)) if p.known else math.inf for p in priors)
         unsure = apart > self.params.unsure_above
-        if job.width < self.params.thin_limit or not case.roots:
-            case.bypasses = unsure
-            if unsure:
-                return SamplePlan(thin=True)
-            self._estimates[job.id] = [
-                self._told(p, self._beliefs.parts(p), n) for p, n in zip(priors, first, strict=True)
-            ]
-            return None
-        if self.params.skip_sure and all(map(self._beliefs.is_reliable, priors)):
-            self._estimates[job.id] = [
-                self._told(p, self._beliefs.parts(p), n) for p, n in zip(priors, first, strict=True)
-            ]
+        thin = job.width < self.params.thin_limit or not case.roots
+        if thin and unsure:
+            case.bypasses = True
+            return SamplePlan(thin=True)
+        if thin or (self.params.skip_sure and all(map(self._beliefs.is_reliable, priors))):
+            self._estimates[job.id] = self._posterior(case)
             return None
         pilots = self._draw(job, case)
         if unsure or (job.width > self.params.narrow and apart > _WIDE * self.params.unsure_above):
@@ -247,16 +242,12 @@ class Posterior(Predictor):
     def _posterior(self, case: _Case) -> list[Estimate]:
         """The estimate of each stage: roots by their own evidence, later stages by the roots' error as well."""
         made = {stage: self._stage(case, stage, self._beliefs.parts(case.priors[stage])) for stage in case.roots}
-        error, variance = self._roots_error(case, made)
+        told = self._roots_error(case, made)
         for stage, prior in enumerate(case.priors):
             if stage not in made:
-                carry = self._beliefs.surprises.carry(case.keys, stage)
-                kept, doubt = math.sqrt(carry.unexplained), carry.slope**2 * variance
-                moved = prior.mean + carry.slope * error
-                parts = [
-                    (w, moved + kept * (mean - prior.mean), math.sqrt(kept * kept * sd * sd + doubt))
-                    for w, mean, sd in self._beliefs.parts(prior)
-                ]
+                parts = self._beliefs.parts(prior)
+                if told is not None:
+                    parts = moved(parts, prior.mean, *told, self._beliefs.surprises.carry(case.keys, stage))
                 made[stage] = self._stage(case, stage, parts)
         return [made[stage] for stage in range(len(case.priors))]
 
@@ -269,7 +260,7 @@ class Posterior(Predictor):
             return self._told(prior, [], first)
         seen = [case.first[root] for root in case.roots if case.first[root].run_times]
         if seen:
-            pooled = fmean(ms for root in seen for ms in root.run_times)
+            pooled = max(1.0, fmean(ms for root in seen for ms in root.run_times))
             return self._told(prior._replace(source="pilots"), [(1.0, math.log(pooled), UNKNOWN_SPREAD)], first)
         return self._told(prior, parts, first)
 
@@ -288,15 +279,15 @@ class Posterior(Predictor):
             (1 - left) * mean + left * belief, deviation(left * belief, parts), f"posterior:{m}+{prior.source}"
         )
 
-    def _roots_error(self, case: _Case, made: dict[int, Estimate]) -> tuple[float, float]:
-        """The error of history on the roots by their evidence, mean and variance; (0, 0) without evidence."""
+    def _roots_error(self, case: _Case, made: dict[int, Estimate]) -> tuple[float, float] | None:
+        """The error of history on the roots by their evidence, mean and variance; None without evidence."""
         rows = []
         for stage in case.roots:
             prior, first = case.priors[stage], case.first[stage]
             if prior.known and first.run_times:
                 rows.append((math.log(first.tasks) + prior.mean, error_of(prior, made[stage].task_ms)))
         if not rows:
-            return 0.0, 0.0
+            return None
         variances = [math.log1p(((e.spread_ms or 0.0) / e.task_ms) ** 2) for e in made.values()]
         return root_error(rows), fmean(variances)
 

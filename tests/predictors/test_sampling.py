@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from random import Random
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, PastJob, Stage
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
-from schedulers.kit.sampling import AdaptiveRatio, SamplingParams, draw_pilots, pilot_count, sample_estimate
+from schedulers.kit.sampling import AdaptiveRatio, FirstTasks, SamplingParams, draw_pilots, pilot_count, sample_estimate
 from schedulers.predictors.slearn_dag import correction
 
 
@@ -319,3 +320,40 @@ def test_settings_of_the_paper_are_the_defaults() -> None:
         "jct_norm": "longest_task",
         "estimator": "mean",
     }
+
+
+# -- the first tasks of a stage -------------------------------------------------------------------
+
+
+def counted(first: FirstTasks, *tasks: int) -> list[float]:
+    for task in tasks:
+        first.add(task, 10.0 * task)
+    return first.run_times
+
+
+def test_pilots_count_once_all_of_them_have_finished() -> None:
+    first = FirstTasks(10, [3, 7])
+    assert counted(first, 0, 3) == []
+    assert counted(first, 7) == [30, 70]
+
+
+def test_of_other_tasks_the_first_1_2_4_count_once_all_have_finished() -> None:
+    first = FirstTasks(10)
+    assert counted(first, 1, 2) == []
+    assert counted(first, 0) == [0, 10]
+    assert counted(first, 3) == [0, 10, 20, 30]
+
+
+def test_a_stage_that_has_finished_counts_whole() -> None:
+    assert sorted(counted(FirstTasks(5, [4]), 0, 1, 2, 3, 4)) == [0, 10, 20, 30, 40]
+
+
+def test_a_second_run_of_a_task_counts_once() -> None:
+    assert counted(FirstTasks(3), 0, 0, 1) == [0, 10]
+
+
+@given(st.integers(1, 200), st.randoms())
+def test_what_counts_does_not_depend_on_the_order_of_ends(tasks: int, random: Random) -> None:
+    order = list(range(tasks))
+    random.shuffle(order)
+    assert counted(FirstTasks(tasks), *order) == [10.0 * task for task in range(min(tasks, 64))]
