@@ -174,13 +174,14 @@ class Posterior(Predictor):
         case = self._cases.get(task.job)
         if case is None or case.bypasses or not case.first[task.stage].add(task.task, ms):
             return
+        if case.awaits_pilots and not all(case.first[stage].run_times for stage in case.roots):
+            return
+        self._estimates[task.job] = self._posterior(case)
         if case.awaits_pilots:
-            if not all(case.first[stage].run_times for stage in case.roots):
-                return
             case.awaits_pilots, case.judged = False, True
+            # After the posterior, which would count the pilots twice: the newest errors are a part of every prior.
             for stage in case.roots:
                 self._beliefs.judge(case.priors[stage], case.first[stage].mean)
-        self._estimates[task.job] = self._posterior(case)
 
     def job_done(self, job: Job, at: int) -> None:
         """Learns the job's run times, and how wrong history was."""
