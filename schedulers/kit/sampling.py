@@ -180,7 +180,8 @@ class FirstTasks(msgspec.Struct):
         """Hear of a task's run time; returns whether more tasks count now."""
         pilots, before = len(self.pilots), len(self.run_times)
         earlier = bisect_left(self.pilots, task)
-        place = earlier if task in self.pilots else pilots + task - earlier
+        is_pilot = earlier < pilots and self.pilots[earlier] == task
+        place = earlier if is_pilot else pilots + task - earlier
         end = min(self.tasks, pilots + _FOLLOWED)
         if before <= place < end:
             self.ahead[place] = ms

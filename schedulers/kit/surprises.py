@@ -2,7 +2,7 @@
 
 Errors of history are those of ln(mean run time). A root's error x and a later stage's error y have the covariance
 matrix C. Without any job seen, C is diagonal: no surprise carries. C of all jobs is drawn to the diagonal, C of an
-application's stage to C of all jobs, and C of the stage of a job's name to C of the application's, each by STRENGTH
+application's stage to C of all jobs, and C of the stage of a job's name to C of the application's, each by five
 jobs: the mean of an inverse-Wishart posterior.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from schedulers.kit.history import EVERYTHING, Key
 
 #: Jobs that the wider group's covariances are worth to a narrower group.
-STRENGTH: Final = 5.0
+_STRENGTH: Final = 5.0
 #: Each job's part in the sums fades by this as another comes: about the newest 20 jobs count, as in 3Sigma's average of
 #: recent run times. History may err otherwise than it did when it was young.
 _KEEP: Final = 1 - 1 / 20
@@ -54,7 +54,7 @@ class Surprises:
         for group in _groups(keys, stage):
             if group in self._sums:
                 n, *seen = self._sums[group]
-                xx, xy, yy = ((STRENGTH * c + s) / (STRENGTH + n) for c, s in zip((xx, xy, yy), seen, strict=True))
+                xx, xy, yy = ((_STRENGTH * c + s) / (_STRENGTH + n) for c, s in zip((xx, xy, yy), seen, strict=True))
         return Carry(xy / xx, max(0.0, 1 - xy * xy / (xx * yy)))
 
     def dump(self) -> Any:
