@@ -27,7 +27,8 @@ from rm_emulator.workload.work import mean_task_ms, window_loads, work_ms
 from schedulers.core import keyed
 from schedulers.core.errors import UnknownName
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
-from studies.tables import POLICIES, document, filled, run
+from studies.slearn import POLICIES
+from studies.tables import document, filled, run
 
 #: GS by its predictors, and LAS: whom the paper holds SLearn against (section 5.2.4).
 RAN: Final = ("slearn", "three_sigma", "point_estimate", "las")

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from rm_emulator import api
-from rm_emulator.results.metrics import THIN_WIDTH, gs_queues
 from studies.tables import mean, over_seeds, show, table
 
 Measured = Mapping[str, api.Results]
@@ -241,9 +240,27 @@ def place_rows(results: api.Results) -> list[list[str]]:
     """Cells of HEAD_PLACES: Table 10 of wide jobs, each of ours before the paper's row."""
     rows = []
     for label, paper in PAPER_PLACES.items():
-        ours = np.mean([_places(_of(results.jobs, label, seed)) for seed in results.by_label[label]], axis=0)
+        each = [_places(results, label, seed) for seed in results.by_label[label]]
+        ours = np.mean(each, axis=0)
         rows += [[label, *(f"{x:.1f}" for x in ours)], ["the paper's", *(f"{x:.1f}" for x in paper)]]
     return rows
+
+
+def _places(results: api.Results, label: str, seed: int) -> list[float]:
+    """Of the sized wide jobs of a run what PAPER_PLACES has, in %."""
+    wide = _wide(results.jobs, label, seed).drop_nulls("size_ms")
+    error = 100 * (wide["size_ms"] / wide["work_ms"] - 1).to_numpy()
+    placed = results.by_label[label][seed]["queue_placement"]
+    return [
+        figure
+        for side, misplaced in ((error > 0, placed["over"]), (error < 0, placed["under"]))
+        for figure in (
+            100 * float(np.mean(side)),
+            100 * misplaced,
+            float(np.mean(error[side])),
+            float(np.median(error[side])),
+        )
+    ]
 
 
 def _of(frame: pl.DataFrame, label: str, seed: int) -> pl.DataFrame:
@@ -251,21 +268,9 @@ def _of(frame: pl.DataFrame, label: str, seed: int) -> pl.DataFrame:
     return frame.filter((pl.col("label") == label) & (pl.col("seed") == seed))
 
 
-def _places(jobs: pl.DataFrame) -> list[float]:
-    """Of the sized wide jobs of a run what PAPER_PLACES has, in %."""
-    wide = jobs.filter((pl.col("width") >= THIN_WIDTH) & pl.col("size_ms").is_not_null())
-    size, work = (wide[column].cast(pl.Float64).to_numpy() for column in ("size_ms", "work_ms"))
-    off, error = gs_queues(size) - gs_queues(work), 100 * (size / work - 1)
-    return [
-        figure
-        for side in (1, -1)
-        for figure in (
-            100 * float(np.mean(side * error > 0)),
-            100 * float(np.mean(side * off > 0)),
-            float(np.mean(error[side * error > 0])),
-            float(np.median(error[side * error > 0])),
-        )
-    ]
+def _wide(jobs: pl.DataFrame, label: str, seed: int) -> pl.DataFrame:
+    """The jobs of a cell with three tasks or more."""
+    return _of(jobs, label, seed).filter(pl.col("bin").str.starts_with("wide"))
 
 
 # -- What sampling costs ------------------------------------------------------------------------------------------
@@ -308,7 +313,7 @@ def _waits(results: api.Results, seed: int) -> list[list[float]]:
 
 def _normalised_waits(results: api.Results, label: str, seed: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Of the wide jobs in order of id."""
-    jobs = _of(results.jobs, label, seed).filter(pl.col("width") >= THIN_WIDTH).select("id", "submit_ms")
+    jobs = _wide(results.jobs, label, seed).select("id", "submit_ms")
     ran = _of(results.tasks, label, seed).join(jobs, left_on="job", right_on="id")
     wait = (pl.col("started_ms") - pl.col("submit_ms")).mean() / (pl.col("ended_ms") - pl.col("started_ms")).mean()
     return ran.group_by("job").agg(wait.alias("wait")).sort("job")["wait"].to_numpy()

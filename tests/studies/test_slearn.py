@@ -42,7 +42,7 @@ class _Runs:
     """Rows of jobs and tasks as of a run of seed 1 under both predictors, and no more."""
 
     def __init__(self, jobs: Mapping[str, list[dict[str, Any]]], tasks: Mapping[str, list[dict[str, Any]]]) -> None:
-        self.by_label = {label: {1: {}} for label in jobs}
+        self.by_label = {label: {1: {"queue_placement": {"over": 0.25, "under": 0.25}}} for label in jobs}
         self.jobs, self.tasks = (
             pl.DataFrame([{"label": label, "seed": 1, **row} for label, rows in of.items() for row in rows])
             for of in (jobs, tasks or jobs)
@@ -55,11 +55,11 @@ def _runs(jobs: Mapping[str, list[dict[str, Any]]], tasks: Mapping[str, list[dic
 
 def test_places_count_over_and_under_estimated_wide_jobs() -> None:
     estimates = [
-        {"width": 4, "size_ms": 2e6, "work_ms": 500_000},  # over by 300 %, in the second queue instead of the first
-        {"width": 4, "size_ms": 900_000.0, "work_ms": 600_000},  # over by 50 %, in the right queue
-        {"width": 4, "size_ms": 500_000.0, "work_ms": 1_000_000},  # under by 50 %, in the first queue
-        {"width": 4, "size_ms": 400_000.0, "work_ms": 400_000},
-        {"width": 2, "size_ms": 1.0, "work_ms": 10**9},  # thin
+        {"bin": "wide_small", "size_ms": 2e6, "work_ms": 500_000},  # over by 300 %
+        {"bin": "wide_small", "size_ms": 900_000.0, "work_ms": 600_000},  # over by 50 %
+        {"bin": "wide_small", "size_ms": 500_000.0, "work_ms": 1_000_000},  # under by 50 %
+        {"bin": "wide_small", "size_ms": 400_000.0, "work_ms": 400_000},
+        {"bin": "thin_large", "size_ms": 1.0, "work_ms": 10**9},
     ]
     rows = slearn_tables.place_rows(_runs(dict.fromkeys(slearn_tables.PAPER_PLACES, estimates)))
     assert rows[0] == ["three_sigma", "50.0", "25.0", "175.0", "175.0", "25.0", "25.0", "-50.0", "-50.0"]
@@ -67,7 +67,7 @@ def test_places_count_over_and_under_estimated_wide_jobs() -> None:
 
 
 def test_waits_are_by_the_mean_task_and_a_part_counts_jobs_in_it_under_both() -> None:
-    jobs = [{"id": name, "width": 3, "submit_ms": 0} for name in "ab"]
+    jobs = [{"id": name, "bin": "wide_small", "submit_ms": 0} for name in "ab"]
 
     def tasks(a: int, b: int) -> list[dict[str, Any]]:
         """A task of 100 ms of each job, which starts so late."""
