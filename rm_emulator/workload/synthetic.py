@@ -251,27 +251,30 @@ _LIKE: Final[Mapping[str, Preset]] = {
     ),
 }
 # Google's traces once more, set to errors made in a run of GS, and with large jobs among the misjudged. Two steps,
-# neither with SLearn's gain over 3Sigma in view, which was measured when both presets stood:
+# neither aimed at SLearn's gain over 3Sigma:
 # - arrivals and run times of wide jobs: random tries (179 and 223, 130 and 210 CPU seconds) for Table 5 on seeds 1 and
 #   2, and of the dozen that met it one with LAS near the paper's 1.65 and 1.72 times SLearn's completion time. Hence
-#   wide jobs of much the same size, and few small ones: with the spread of google11-like LAS stays at 2.5 to 4.7.
+#   wide jobs of much the same size, and few small ones: with the spread of google11-like LAS stays at 2.5 to 4.7. A
+#   first search, over widths as well (243 tries, 240 CPU seconds), came no nearer.
 # - drifted, drift, tail_over: a random search for google11 (160 CPU seconds), then a few steps by hand for both, on
 #   seeds 1 to 3, for P50 and P90 of 3Sigma's error in the run (section 4.3) and its wide jobs in the right queue (Table
 #   7); outliers_large and drift_max_s were set by hand.
+# The gain was looked at when both stood. Then another of the dozen took the place of google11's first, whose windows
+# were off Table 5 on seed 2 by more than rounding (the first's gain: 1.21 on two seeds).
 PRESETS: Final[Mapping[str, Preset]] = {
     **_LIKE,
     "google11-misjudged": msgspec.structs.replace(
         _LIKE["google11-like"],
-        burstiness=1.23,
-        storms=0.74,
-        storm_jobs=98.0,
-        gang_task_s=840.0,
-        gang_task_sigma=0.34,
-        wide_task_s=840.0,
-        wide_task_sigma=0.34,
-        task_max_s=2470.0,
+        burstiness=0.645,
+        storms=0.636,
+        storm_jobs=142.0,
+        gang_task_s=848.0,
+        gang_task_sigma=0.611,
+        wide_task_s=848.0,
+        wide_task_sigma=0.611,
+        task_max_s=1546.0,
         outliers_large=1.0,
-        drifted=0.4,
+        drifted=0.43,
         drift=1.75,
         tail_over=0.88,
         drift_max_s=None,

@@ -133,7 +133,7 @@ GOLDEN = {
     "2sigma-like": "25cbb2686c1b5fdf916761a0b23ceefaaea6696811171455471929ef6cb96668",
     "google11-like": "c53d9f93035e113fbc482f7b1c3e6b323917478bc9b597d50e4b522cbfa0d799",
     "google19-like": "aea20b501dc1dbfa6e6c1b709e434e444adb67e509cf33c9a80c86b64438da89",
-    "google11-misjudged": "a51c438f27d64e586bc3d71bc367b1cb1d81646ceef51750092b3bbcbc0dc1b8",
+    "google11-misjudged": "b6bf93afe3c371032a5a235113a72035a5353b5a85c582327c790d794712fe01",
     "google19-misjudged": "121ce7b669fbc651ba292ef19268113038fbbd95d9562784584ea7ffbdf18108",
 }
 
