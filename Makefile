@@ -80,7 +80,8 @@ TPCH ?= ../shared/data/tpch-spark-profiles.json.gz
 # A Python that has SAGA (anrg-saga), which is no dependency; without one its rows are left out.
 SAGA ?=
 tables: $(VENV)/.dev           ## the result tables of docs/
-	$(BIN)/python -m studies.slearn
+	$(BIN)/python -m studies.presets --docs docs
+	$(BIN)/python -m studies.slearn --data $(dir $(TPCH))
 	$(BIN)/python -m studies.graphene
 	$(BIN)/python -m studies.decima --seeds 100 --profiles $(TPCH) --docs docs
 	$(BIN)/python -m studies.learned --data $(dir $(TPCH)) --docs docs $(if $(RELEASED),--released $(RELEASED))

@@ -20,7 +20,7 @@ from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
 from rm_emulator.workload.work import work_ms
-from studies.tables import POLICIES, document, over_seeds, run, table
+from studies.tables import document, over_seeds, run, table
 
 PRESET: Final = "google11-like"
 LOAD: Final = 1.05
@@ -61,7 +61,7 @@ def scenario(seed: int, jobs: int = JOBS) -> dict[str, Any]:
     return document(
         f"misjudged-{seed}",
         [seed],
-        {SLEARN: POLICIES[SLEARN], **policies},
+        {SLEARN: {"kind": "gs", "predictor": {"kind": "slearn"}}, **policies},
         cluster={"nodes": [{"count": api.SLOTS, "capacity": {"cpu": 1, "memory": "4Gi"}}], "profile": "yarn"},
         workload={"kind": "synthetic", "preset": PRESET, "jobs": jobs, "load": LOAD},
     )

@@ -18,7 +18,7 @@ import typer
 from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
-from studies import slearn_tables
+from studies import misjudged, slearn_tables, variation
 from studies.tables import document, filled, run
 
 Policies = Mapping[str, Mapping[str, Any]]
@@ -151,6 +151,9 @@ def main(
     docs: Annotated[Path, typer.Option(help="the folder with results.in.md")] = Path("docs"),
     seeds: Annotated[int, typer.Option(min=2, help="number of seeds")] = 10,
     jobs: Annotated[int | None, typer.Option(min=1, help="parallel processes; default: one per core")] = None,
+    data: Annotated[Path, typer.Option(help="folder of real traces, for the table of variation")] = Path(
+        "../shared/data"
+    ),
     engine: Annotated[str | None, typer.Option(help="a Dask cluster, as of `rm-emulator run --engine`")] = None,
 ) -> None:
     """Run all experiments, and write docs/results.md."""
@@ -158,13 +161,15 @@ def main(
     template = (docs / "results.in.md").read_text(encoding="utf-8")
     numbers = range(1, seeds + 1)
     measured = {name: run(scenario(name, numbers), out / name, jobs, engine) for name in EXPERIMENTS}
-    write_file(docs / "results.md", page(measured, template))
+    curve, figure = misjudged.written(numbers[:FEW], out, docs, jobs)
+    more = {"curve": curve, "figure": figure.name, "variation": variation.variation(data)}
+    write_file(docs / "results.md", page(measured, template, **more))
     typer.echo(f"{docs / 'results.md'} written", err=True)
 
 
-def page(measured: Mapping[str, api.Results], template: str) -> str:
-    """The page: the template's prose with the measured tables in it."""
-    return filled(template, **slearn_tables.tables(measured))
+def page(measured: Mapping[str, api.Results], template: str, **more: str) -> str:
+    """The page: the template's prose with the measured tables in it, and what else it asks for."""
+    return filled(template, **slearn_tables.tables(measured), **more)
 
 
 if __name__ == "__main__":
