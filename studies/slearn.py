@@ -18,7 +18,7 @@ import typer
 from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
-from studies import misjudged, slearn_tables, variation
+from studies import alibaba, misjudged, slearn_tables, variation
 from studies.tables import document, filled, run
 
 Policies = Mapping[str, Mapping[str, Any]]
@@ -36,6 +36,7 @@ POLICIES: Final[Policies] = {
     "fifo": {"kind": "fifo"},
     "oracle": {"kind": "gs", "predictor": {"kind": "oracle"}},
     "posterior": {"kind": "gs", "predictor": {"kind": "posterior"}},
+    "posterior_left": {"kind": "gs", "inside": "least_left", "predictor": {"kind": "posterior"}},
 }
 DAG_POLICIES: Final[Policies] = {
     label: {"kind": "gs", "predictor": {"kind": label}}
@@ -99,6 +100,7 @@ TPCH: Final = {
     "slots": 150,
     "load": 1.3,
 }
+ALIBABA: Final = "alibaba-2017"
 #: Seeds of side tables, at most.
 FEW: Final = 5
 
@@ -115,6 +117,14 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     **{preset: Experiment(synthetic(preset), seeds=FEW) for preset in PRESETS[1:]},
     "gtrace19-dag": Experiment(CHAINS, _without_thin({**DAG_POLICIES, **POLICIES}), baseline="three_sigma_dag"),
     "tpch": Experiment(TPCH, _narrow(_without_thin({**POLICIES, **DAG_POLICIES, **SRPT})), "events"),
+    ALIBABA: Experiment(
+        {**alibaba.BLOCK, "load": LOAD},
+        {
+            **_few(POLICIES, "slearn", "three_sigma", "las", "oracle", "posterior", "posterior_left"),
+            **_few(DAG_POLICIES, "slearn_dag", "three_sigma_dag"),
+        },
+        seeds=FEW,
+    ),
     **{f"{preset}-settings": Experiment(synthetic(preset), SETTINGS, seeds=FEW) for preset in PRESETS},
     "2sigma-like-no-tide": Experiment(
         synthetic("2sigma-like", knobs={"tide": 0.0, "burstiness": 1.4}),
@@ -160,7 +170,8 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     template = (docs / "results.in.md").read_text(encoding="utf-8")
     numbers = range(1, seeds + 1)
-    measured = {name: run(scenario(name, numbers), out / name, jobs, engine) for name in EXPERIMENTS}
+    there = [name for name in EXPERIMENTS if name != ALIBABA or alibaba.prepare(out, data)]
+    measured = {name: run(scenario(name, numbers), out / name, jobs, engine) for name in there}
     curve, figure = misjudged.written(numbers[:FEW], out, docs, jobs)
     more = {"curve": curve, "figure": figure.name, "variation": variation.variation(data)}
     write_file(docs / "results.md", page(measured, template, **more))
