@@ -19,7 +19,7 @@ from studies.tables import filled, table
 
 NAME: Final = "results-graphene"
 #: Seeds of side tables, at most.
-FEW: Final = 5
+FEW: Final = 3
 
 
 def offline_tables(measured: offline.Measured) -> dict[str, object]:
@@ -42,7 +42,10 @@ def online_tables(results: Mapping[str, api.Results]) -> dict[str, str]:
     yarn = [row for name, runs in plain.items() for row in online.yarn_rows(name, results[f"{name}_as_yarn"], runs)]
     demands = {error: results[f"demands_{error}"] for error in online.ERRORS}
     return {
-        **{name: table(online.HEAD, online.rows(results[name])) for name in (*plain, *production.MAIN)},
+        **{
+            name: table(online.HEAD, online.rows(results[name]))
+            for name in (*plain, *production.MAIN, *production.LARGE)
+        },
         "sweep": table(production.HEAD_SWEEP, list(production.sweep_rows(results))),
         "queues": table(online.HEAD_QUEUES, online.queue_rows(results["queues"], plain["alibaba"])),
         "errors": table(online.HEAD_ERRORS, online.error_rows(results["errors"], demands)),
@@ -102,7 +105,7 @@ def main(
         )
     online.prepare(out, trace)
     runs = online.measure(production.MAIN, range(1, seeds + 1), out, jobs)
-    side = {**online.EXPERIMENTS, **production.SWEPT}
+    side = {**production.LARGE, **online.EXPERIMENTS, **production.SWEPT}
     runs |= online.measure(side, range(1, min(seeds, FEW) + 1), out, jobs)
     write_file(docs / f"{NAME}.md", page(template, plans, runs, seeds, online_tables(runs)))
     typer.echo(f"{docs / NAME}.md written", err=True)

@@ -794,7 +794,7 @@ ROWS: Final = [
     (
         "{kind: fifo}",
         "{kind: gs, predictor: {x: 1}}",
-        "14:27 spec.policies[0].predictor: kind is missing (accepted: oracle, point_estimate, posteri",
+        "14:27 spec.policies[0].predictor: kind is missing (accepted: oracle, point_estimate, point_es",
     ),
     (
         "{kind: fifo}",

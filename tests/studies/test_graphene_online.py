@@ -20,7 +20,7 @@ PLANS = offline.Measured(
     [offline.Planned(i, 1, 10, {"graphene": 10, "cp": 12}) for i in "ab"],
     [offline.Planned(i, 1, 10, dict.fromkeys(offline.ALL, 10)) for i in "ab"],
 )
-EXPERIMENTS = {**online.EXPERIMENTS, **production.MAIN, **production.SWEPT}
+EXPERIMENTS = {**online.EXPERIMENTS, **production.MAIN, **production.LARGE, **production.SWEPT}
 
 
 pytestmark = pytest.mark.usefixtures("no_report")
