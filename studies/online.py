@@ -82,7 +82,7 @@ TPCH: Final[Mapping[str, Any]] = {
 POISSON: Final[Mapping[str, Any]] = {**TPCH, "load": 1.3}
 ALIBABA: Final[Mapping[str, Any]] = {
     "kind": "trace",
-    "path": "alibaba",
+    "path": "alibaba-jobs",
     "extract": {"jobs": 150, "drop_wider_than": 120},
     "load": 1.3,
     "slots": NODES * TASKS_PER_NODE,
@@ -142,7 +142,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
 
 def prepare(out: Path, trace: Path) -> None:
     """Write Alibaba's jobs with drawn demands into `out`, and again with each job in one of QUEUES, drawn evenly."""
-    plain = dags.write(out / "alibaba", trace, 1)
+    plain = dags.write(out / ALIBABA["path"], trace, 1)
     if not (path := out / "alibaba-queues").exists():
         workload = api.load_workload(plain)
         api.save_workload(

@@ -124,7 +124,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
             **_few(POLICIES, "slearn", "three_sigma", "las", "oracle", "posterior", "posterior_left"),
             **_few(DAG_POLICIES, "slearn_dag", "three_sigma_dag"),
         },
-        seeds=FEW,
+        seeds=3,
     ),
     **{f"{preset}-settings": Experiment(synthetic(preset), SETTINGS, seeds=3) for preset in PRESETS},
     "2sigma-like-no-tide": Experiment(

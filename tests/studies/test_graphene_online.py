@@ -46,7 +46,7 @@ def test_every_scenario_is_valid(name: str, tmp_path: Path) -> None:
 
 
 def test_jobs_are_drawn_into_two_queues_and_stay_otherwise_the_same(out: Path) -> None:
-    one, two = storage.load(out / "alibaba"), storage.load(out / "alibaba-queues")
+    one, two = storage.load(out / "alibaba-jobs"), storage.load(out / "alibaba-queues")
     assert {entry.job.queue for entry in two.jobs} == set(online.QUEUES)
     assert [entry.job.stages for entry in one.jobs] == [entry.job.stages for entry in two.jobs]
 
@@ -104,6 +104,12 @@ def test_figures_in_the_page_s_prose_are_those_of_the_runs(out: Path) -> None:
     template = "{{ jct('alibaba', 'cp', 'tetris') }} / {{ makespan('alibaba', 'cp', 'cp') }}"
     told = online.jct(found["alibaba"], "cp", found["alibaba"], "tetris")
     assert graphene.page(template, PLANS, found, 2, {}) == f"{told} / 1.00 [1.00, 1.00]"
+
+
+@pytest.mark.slow
+def test_kept_runs_are_read_again(out: Path) -> None:
+    first, again = (online.measure({"alibaba": EXPERIMENTS["alibaba"]}, [1, 2], out, 1, SMALL) for _ in range(2))
+    assert again["alibaba"].summary == first["alibaba"].summary
 
 
 def test_the_page_in_the_docs_is_made_from_its_template() -> None:
