@@ -109,8 +109,9 @@ def test_the_page_holds_the_measured_tables(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(slearn_tables, "PAPER_THIN", {"google11": {2: 1.54, 3: 1.56}})
     measured = {each: run(slearn.scenario(each, [1, 2]), tmp_path / each, 1, progress=False) for each in small}
     template = (
-        "{{ seeds('google11-like') }} seeds\n{{ speedups('google11-like') }}\n{{ best }}\n{{ accuracy('google11-like') }}\n{{ thin }}\n"
-        "{{ percents }}\n{{ bins('google11-like') }}\n{{ load('google11-like') }}"
+        "{{ seeds('google11-like') }} seeds\n{{ speedups('google11-like') }}\n{{ best }}\n"
+        "{{ accuracy('google11-like') }}\n{{ thin }}\n{{ percents }}\n"
+        "{{ bins('google11-like') }}\n{{ load('google11-like') }}"
     )
     page = slearn.page(measured, template)
     assert page.startswith("2 seeds\n| over | ratio of means | mean of ratios | p50 of ratios | paper |")
