@@ -43,8 +43,9 @@ DAG_POLICIES: Final[Policies] = {
     for label in ("slearn_dag", "three_sigma_dag", "point_estimate_dag")
 }
 SRPT: Final[Policies] = {"srpt": {"kind": "srpt", "predictor": {"kind": "oracle"}}}
-#: SLearn with a fixed part of pilots (Table 6) and with another limit of thin jobs (Table 9).
+#: SLearn with a fixed part of pilots (Table 6), with another limit of thin jobs (Table 9), and as it is.
 SETTINGS: Final[Policies] = {
+    "slearn": POLICIES["slearn"],
     **{
         f"percent_{percent}": {"kind": "gs", "predictor": {"kind": "slearn", "fixed_percent": percent}}
         for percent in slearn_tables.PERCENTS

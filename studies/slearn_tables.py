@@ -130,7 +130,7 @@ def tables(measured: Measured) -> dict[str, Any]:
     def accuracy(name: str) -> str:
         return table(HEAD_ACCURACY, accuracy_rows(measured[name], name))
 
-    names = tuple(trace for trace in measured if trace_of(trace) in PAPER_THIN and f"{trace}-settings" in measured)
+    names = [name for name in measured if name.endswith("-settings")]
     return {
         "gain": gain,
         "speedups": speedups,
@@ -142,8 +142,8 @@ def tables(measured: Measured) -> dict[str, Any]:
         "places": lambda name: table(HEAD_PLACES, place_rows(measured[name])),
         "waits": lambda name: table(HEAD_WAITS, wait_rows(measured[name])),
         "windows": lambda name, slots=150: table(HEAD_WINDOWS, window_rows(measured[name], slots)),
-        "percents": table(HEAD_PERCENTS, [row for name in names for row in percent_rows(name, measured)]),
-        "thin": table(HEAD_THIN, [thin_row(name, measured) for name in names]),
+        "percents": table(HEAD_PERCENTS, [row for name in names for row in percent_rows(name, measured[name])]),
+        "thin": table(HEAD_THIN, [thin_row(name, measured[name]) for name in names]),
         "seeds": lambda name: len(next(iter(measured[name].by_label.values()))),
         "workloads": list(measured),
     }
@@ -356,29 +356,28 @@ def _windows(results: api.Results, slots: int, seed: int) -> list[tuple[float, f
 HEAD_PERCENTS: Final = ("workload", "pilots, %", "error P50 %", "paper", "speedup over 3Sigma", "paper", "P50", "paper")
 
 
-def percent_rows(name: str, measured: Measured) -> list[list[str]]:
+def percent_rows(name: str, results: api.Results) -> list[list[str]]:
     """Cells of HEAD_PERCENTS: Table 6 of one trace, the adaptive part last."""
-    fixed, adaptive = measured[f"{name}-settings"], measured[name]
-    runs = [(f"{percent}", percent, f"percent_{percent}", fixed) for percent in PERCENTS]
     rows = []
-    for shown, percent, label, results in [*runs, ("adaptive", None, "slearn", adaptive)]:
+    for percent, (known, average, median) in PAPER_PERCENTS[trace_of(name)].items():
+        label = "slearn" if percent is None else f"percent_{percent}"
         error = mean([run["prediction_error_pct"]["p50"] for run in results.by_label[label].values()])
         speedups = results.versus(label, "three_sigma")
-        known, average, median = PAPER_PERCENTS[trace_of(name)][percent]
         ours = [f"{error:.1f}", show(speedups.ratio_of_means), show(speedups.p50_of_ratios)]
-        rows.append([name, shown, ours[0], str(known), ours[1], str(average), ours[2], str(median)])
+        shown = [name.removesuffix("-settings"), "adaptive" if percent is None else f"{percent}"]
+        rows.append([*shown, ours[0], str(known), ours[1], str(average), ours[2], str(median)])
     return rows
 
 
 HEAD_THIN: Final = ("workload", *(f"{limit}" for limit in sorted({3, *THIN_LIMITS})))
 
 
-def thin_row(name: str, measured: Measured) -> list[str]:
+def thin_row(name: str, results: api.Results) -> list[str]:
     """Cells of HEAD_THIN: Table 9 of one trace, the paper's figure in parentheses."""
-    row = [name]
+    row = [name.removesuffix("-settings")]
     for limit, paper in sorted(PAPER_THIN[trace_of(name)].items()):
-        of, label = (measured[name], "slearn") if limit == 3 else (measured[f"{name}-settings"], f"thin_{limit}")
-        row.append(f"{show(of.versus(label, 'three_sigma').ratio_of_means)} ({paper})")
+        label = "slearn" if limit == 3 else f"thin_{limit}"
+        row.append(f"{show(results.versus(label, 'three_sigma').ratio_of_means)} ({paper})")
     return row
 
 

@@ -102,10 +102,11 @@ def test_a_job_s_window_ends_with_its_own_arrival() -> None:
 def test_the_page_holds_the_measured_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name, jobs = "google11-like", {**slearn.synthetic("google11-like"), "jobs": 20}
     few = {label: slearn.POLICIES[label] for label in ("slearn", "three_sigma", "oracle", "posterior")}
-    settings = {label: slearn.SETTINGS[label] for label in ("percent_1", "thin_2")}
+    settings = {label: slearn.SETTINGS[label] for label in ("slearn", "percent_1", "thin_2")}
     small = {name: slearn.Experiment(jobs, few), f"{name}-settings": slearn.Experiment(jobs, settings)}
     monkeypatch.setattr(slearn, "EXPERIMENTS", small)
-    monkeypatch.setattr(slearn_tables, "PERCENTS", (1,))
+    percents = {1: (14.4, 1.52, 1.0), None: (13.7, 1.56, 1.0)}
+    monkeypatch.setattr(slearn_tables, "PAPER_PERCENTS", {"google11": percents})
     monkeypatch.setattr(slearn_tables, "PAPER_THIN", {"google11": {2: 1.54, 3: 1.56}})
     measured = {each: run(slearn.scenario(each, [1, 2]), tmp_path / each, 1, progress=False) for each in small}
     template = (
