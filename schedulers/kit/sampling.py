@@ -173,7 +173,7 @@ class FirstTasks(msgspec.Struct):
 
     @property
     def mean(self) -> float:
-        """Mean run time of the tasks that count, at least one, ms."""
+        """Mean run time of the counted tasks (at least one), ms."""
         return fmean(self.run_times)
 
     def add(self, task: int, ms: float) -> bool:

@@ -432,7 +432,7 @@ def _task_ms(job: JobState, stage: StageState, view: ClusterView) -> float | Non
 
 
 def _to_start(stage: StageState) -> int:
-    """Tasks that have yet to start, those kept back by a one-to-one edge among them."""
+    """Number of tasks yet to start, with the tasks kept back by a one-to-one edge."""
     return stage.waiting + stage.kept_back
 
 
