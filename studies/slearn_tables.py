@@ -77,14 +77,15 @@ PAPER_PERCENTS: Final[Mapping[str, Mapping[int | None, tuple[float, float, float
         None: (51.8, 1.32, 1.07),
     },
 }
-PERCENTS: Final = (1, 2, 3, 4, 5, 10)
+PERCENTS: Final = tuple(percent for percent in PAPER_PERCENTS["2sigma"] if percent is not None)
 #: Table 9: average speedup over 3Sigma by thinLimit; 3 is the default.
 PAPER_THIN: Final[Mapping[str, Mapping[int, float]]] = {
     "2sigma": {2: 1.23, 3: 1.28, 4: 1.14, 5: 0.97, 6: 0.84},
     "google11": {2: 1.54, 3: 1.56, 4: 1.55, 5: 1.54, 6: 1.53},
     "google19": {2: 1.33, 3: 1.32, 4: 1.32, 5: 1.30, 6: 1.29},
 }
-THIN_LIMITS: Final = (2, 4, 5, 6)
+#: `slearn` itself has 3.
+THIN_LIMITS: Final = tuple(limit for limit in PAPER_THIN["2sigma"] if limit != 3)
 #: Table 8 and section 5.2.7, by bin: jobs in %, work in %, average speedup over 3Sigma, all of the 2Sigma trace.
 PAPER_BINS: Final[Mapping[str, tuple[float, float, float]]] = {
     "thin_small": (4.55, 0.01, 10.54),

@@ -59,7 +59,16 @@ def faulty_case(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
     # A job that is held back for its pilots holds its master back, too.
     holds_back = not subject.policy.get("work_conserving", True)
     no_masters = disorder or holds_back or made.config.profile not in ("yarn", "sls")
-    return drawn if no_masters else _with_masters(drawn, seed, span)
+    if no_masters:
+        return drawn
+    # Its users have no more than their queue's share: where a master takes that, its job would wait for ever.
+    return _with_masters(_in_one_queue(drawn) if subject.policy["kind"] == "capacity" else drawn, seed, span)
+
+
+def _in_one_queue(made: Case) -> Case:
+    """The same jobs, all in the only queue."""
+    jobs = tuple(replace(entry, job=replace(entry.job, queue="default")) for entry in made.workload.jobs)
+    return replace(made, config=replace(made.config, queues=()), workload=replace(made.workload, jobs=jobs))
 
 
 def _with_masters(made: Case, seed: int, span: int) -> Case:
