@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final
@@ -28,6 +26,7 @@ from schedulers.core.events import Event, Tick
 from schedulers.core.model import Job, Stage, Wish, Wishes
 from schedulers.core.scheduler import Scheduler
 from studies.jockey import DUE, OTHERS, REST, said
+from studies.kept import measured
 from studies.tables import document, filled, over_seeds, table
 
 NAME: Final = "results-wishes"
@@ -63,12 +62,11 @@ HEAD: Final = (
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """One run. key: of all that it depends on. cycles: CPU seconds of each plan. rest_s: mean JCT without deadlines.
+    """One run. cycles: CPU seconds of each plan. rest_s: mean JCT without deadlines.
 
     due: jobs with a deadline. met: those that kept it. accepted: those that a plan ever had keep it. kept: both.
     """
 
-    key: str
     due: int
     met: int
     accepted: int
@@ -148,19 +146,15 @@ def _by_kind(mean: float, tasks: int, random: np.random.Generator) -> PerNode:
     return PerNode(tuple(there), tuple(tuple(round(ms * factor) for factor in there.values()) for ms in drawn))
 
 
-def measure(out: Path, label: str, error: float | None, seed: int) -> Measured:
-    """Run one seed under one of POLICIES with estimates as wrong as this, under one of OTHERS (None), or read it."""
-    path, key = out / f"{label}-{error}-{seed}.json", f"{api.code_digest()} {JOBS}"
-    if path.exists() and (known := msgspec.json.decode(path.read_bytes(), type=Measured)).key == key:
-        return known
-    policy = OTHERS[label] if error is None else {"kind": "tetrisched", **POLICIES[label]}
-    made = _run(key, policy, None if error is None else {"kind": "oracle", "error": [error, error]}, seed)
-    write_file(path, msgspec.json.encode(made))
-    return made
+def measure(label: str, error: float | None, seed: int) -> Measured:
+    """Run one seed under one of POLICIES with estimates as wrong as this, or under one of OTHERS (None)."""
+    if error is None:
+        return _run(OTHERS[label], {}, seed)
+    told = {"predictor": {"kind": "oracle", "error": [error, error]}}
+    return _run({"kind": "tetrisched", **POLICIES[label]}, told, seed)
 
 
-def _run(key: str, policy: Mapping[str, Any], predictor: dict[str, Any] | None, seed: int) -> Measured:
-    told = {"predictor": predictor} if predictor is not None else {}
+def _run(policy: Mapping[str, Any], told: Mapping[str, Any], seed: int) -> Measured:
     queues = [{"name": DUE, "guaranteed": "75%"}, {"name": REST, "guaranteed": "25%"}]
     made = document(
         "wishes", [seed], {"one": {**policy, **told}}, cluster=cluster(), queues=queues, workload=workload(seed)
@@ -172,7 +166,6 @@ def _run(key: str, policy: Mapping[str, Any], predictor: dict[str, Any] | None, 
     due = dict(hurried.select("id", (finished <= pl.col("deadline_ms")).fill_null(False)).iter_rows())
     rest = ended.filter(pl.col("deadline_ms").is_null() & finished.is_not_null())
     return Measured(
-        key=key,
         due=len(due),
         met=sum(due.values()),
         accepted=len(watched.accepted),
@@ -180,14 +173,6 @@ def _run(key: str, policy: Mapping[str, Any], predictor: dict[str, Any] | None, 
         rest_s=rest.select(jct_s).item(),
         cycles=tuple(watched.cycles),
     )
-
-
-def measured(cells: Sequence[tuple[Path, str, float | None, int]], jobs: int) -> list[Measured]:
-    """What `measure` says of each, so many processes at once."""
-    if jobs == 1:
-        return [measure(*cell) for cell in cells]
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(measure, *zip(*cells, strict=True)))
 
 
 def rows(
@@ -218,11 +203,10 @@ def main(
     jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
 ) -> None:
     """Run everything, and write docs/results-wishes.md."""
-    out.mkdir(parents=True, exist_ok=True)
     template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
     kinds = [*((label, error) for error in ERRORS for label in POLICIES), *((label, None) for label in OTHERS)]
-    cells = [(out, label, error, seed) for label, error in kinds for seed in range(1, seeds + 1)]
-    found = dict(zip([cell[1:] for cell in cells], measured(cells, jobs), strict=True))
+    cells = [(label, error, seed) for label, error in kinds for seed in range(1, seeds + 1)]
+    found = dict(zip(cells, measured(out, Measured, measure, cells, jobs), strict=True))
 
     def of(labels: Iterable[str], error: float | None) -> dict[str, list[Measured]]:
         return {label: [found[label, error, seed] for seed in range(1, seeds + 1)] for label in labels}
