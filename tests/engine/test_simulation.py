@@ -36,6 +36,7 @@ class Run:
         policy: str | dict[str, Any] = "fifo",
         remote: Remote = FREE,
         apart: float = 1.0,
+        am: tuple[int, ...] = (),
         predictor: dict[str, Any] | None = None,
         seed: int = 1,
         waves_of: Any = None,
@@ -54,7 +55,9 @@ class Run:
         )
         self.audit = Audit(Scheduler(settings))
         self.kept = MemoryRecording()
-        sources = tuple(WorkloadJob(job=spec, submit_ms=at, runtimes=times, apart=apart) for at, spec, times in jobs)
+        sources = tuple(
+            WorkloadJob(job=spec, submit_ms=at, runtimes=times, apart=apart, am=am) for at, spec, times in jobs
+        )
         self.simulation = Simulation(
             self.config,
             Workload(name="test", jobs=sources, remote=remote),
@@ -304,6 +307,14 @@ def test_a_stalled_run_reports_the_unfinished_jobs_too() -> None:
     with pytest.raises(Stalled):
         run.simulation.run()
     assert [(row.id, row.finish_ms is None) for row in run.kept.jobs] == [("a", False), ("big", True)]
+
+
+@pytest.mark.parametrize("policy", ["capacity", "fifo"])
+def test_a_run_stalls_though_the_master_of_the_job_that_cannot_finish_runs_on(policy: str) -> None:
+    jobs = [*single(10), (5, job("big", stage(demand=(64_000, 1), name="train")), (Fixed(1),))]
+    run = Run(jobs, node("n", 2), policy=policy, am=(1, 1), run=False)
+    with pytest.raises(Stalled, match="1 jobs can never finish; the first is 'big': stage train asks for 64 cpu"):
+        run.simulation.run()
 
 
 @pytest.mark.parametrize("skip", [True, False])

@@ -20,6 +20,7 @@ from rm_emulator.engine.features.services import ServicesFeature
 from rm_emulator.engine.features.speculation import Speculation
 from rm_emulator.engine.features.startup import Startup
 from rm_emulator.engine.features.unlike import UnlikeNodes
+from rm_emulator.engine.features.waiting_masters import WaitingMasters
 from rm_emulator.engine.profile import Engine
 
 #: In the order in which a hook asks them. A grant waits for its executor, then for its start-up, which disorder delays,
@@ -39,6 +40,7 @@ _ALL: Final[tuple[type[Feature], ...]] = (
     Checkpoints,
     Overbooking,
     ServicesFeature,
+    WaitingMasters,
     Copies,
     Speculation,
 )
