@@ -116,11 +116,8 @@ class Simulation:
     @property
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
-        # What costs a look at an attribute comes first: this is asked at each beat of an idle node.
-        if self.facts_to_come or self.arrivals.are_left or self._clock.is_set:
-            return True
-        endless = sum(count() for count in self._hooks.endless_containers)
-        return len(self.containers) > endless or any(to_come() for to_come in self._hooks.facts_to_come)
+        sure = self.facts_to_come or self.arrivals.are_left or self._clock.is_set  # cheap looks first
+        return bool(sure or self._hooks.is_any_to_come() or len(self.containers) > self._hooks.count_endless())
 
     def run(self, until: int | None = None) -> None:
         """Begin, and go on to the end. Raises Stalled when jobs can never finish."""

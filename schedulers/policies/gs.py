@@ -28,6 +28,26 @@ _Turn = tuple[JobState, StageState, int | None, bool | None]
 _Inputs = tuple[float | None, bool, bool, float]
 
 
+class _Occupancy(msgspec.Struct):
+    """What ended containers held beside the run times of their tasks, ms in sum; granted: times of running ones, ms."""
+
+    ms: int = 0
+    containers: int = 0
+    granted: dict[int, int] = {}
+
+    @property
+    def mean_ms(self) -> float:
+        """Mean of a container; 0 before the first end."""
+        return self.ms / max(1, self.containers)
+
+    def hear(self, event: ContainerEnded | ContainerExpired) -> None:
+        """Count a container whose task has succeeded; of all others no run time is told."""
+        granted = self.granted.pop(event.container, None)
+        if granted is not None and isinstance(event, ContainerEnded) and event.code == 0:
+            self.ms += max(0, event.at - granted - event.runtime_ms)
+            self.containers += 1
+
+
 class _Place(msgspec.Struct):
     """Where a job stands. queue: of its size (None while unsized); entered, pilots_entered: counters for FIFO.
 
@@ -93,6 +113,13 @@ class GenericScheduler(Policy, NeedsEstimates):
                 "first, jobs without an estimate before all others (ours)"
             ),
         ] = "arrival"
+        occupancy: Annotated[
+            bool,
+            msgspec.Meta(
+                description="sizes count launches and reports, too: for each task what containers that ended before "
+                "held beside run times, in the mean (ours); false: run times alone (the paper)"
+            ),
+        ] = False
         pilot_kind: Annotated[
             str,
             msgspec.Meta(
@@ -114,6 +141,7 @@ class GenericScheduler(Policy, NeedsEstimates):
         self._charges: dict[int, tuple[int, list[int]]] = {}  # container -> (queue, what it holds)
         self._entered = 0
         self._by_left = params.inside == "least_left"
+        self._occupancy = _Occupancy() if params.occupancy else None
         # Fast path: of jobs without waiting pilots the last inputs of their place, unchanged by most facts.
         self._settled: dict[str, _Inputs] = {}
 
@@ -133,6 +161,8 @@ class GenericScheduler(Policy, NeedsEstimates):
                     outcome = yield Suggestion(job.id, stage.index, pilots=pilots, among=among)
                     for container in outcome.containers:
                         self._charge(container, queue, list(stage.demand))
+                    if self._occupancy is not None and not view.has_executors:  # which outlive their tasks
+                        self._occupancy.granted |= dict.fromkeys(outcome.containers, view.now)
                     if outcome.placed:
                         break
             else:
@@ -231,18 +261,25 @@ class GenericScheduler(Policy, NeedsEstimates):
             return 0
         if plan is not None and job.pilots_left and plan.rest == "held":
             return None
-        if job.size_ms is None:
+        size_ms = job.size_ms
+        if size_ms is None:
             return 0 if self.params.unsized == "first" else self.params.queues - 1
-        return levels.of(job.size_ms)
+        return levels.of(size_ms + self._beside_ms(job.spec.tasks))
+
+    def _beside_ms(self, tasks: int) -> float:
+        """What containers of so many tasks will hold beside run times, where sizes count it."""
+        return tasks * self._occupancy.mean_ms if self._occupancy is not None else 0.0
 
     def _inputs(self, job: JobState, view: ClusterView) -> _Inputs:
-        # Asked about at every fact: without a call more where work left orders nothing.
+        # Asked about at every fact: without a call more where work left orders nothing. The occupancy, which changes
+        # with each end, is no input: a job's place follows when anything else about the job changes.
         left_ms = self._left_ms(job, view) if self._by_left else 0.0
         return job.size_ms, job.waiting > 0, job.pilots_left > 0, left_ms
 
     def _left_ms(self, job: JobState, view: ClusterView) -> float:
         """Estimated work left where that orders a queue, else 0; 0, too, without an estimate."""
-        return (view.remaining_ms(job) or 0.0) if self._by_left else 0.0
+        left = view.remaining_ms(job) if self._by_left else None
+        return 0.0 if left is None else left + self._beside_ms(job.left)
 
     @staticmethod
     def _has_pilots(job: JobState) -> bool:
@@ -300,6 +337,8 @@ class GenericScheduler(Policy, NeedsEstimates):
         if kind is Heartbeat or kind is Tick:
             return
         if isinstance(event, (ContainerEnded, ContainerExpired)):
+            if self._occupancy is not None:
+                self._occupancy.hear(event)
             self._discharge(event.container)
         elif isinstance(event, NodeLost):
             self._sweep(view)
@@ -309,6 +348,9 @@ class GenericScheduler(Policy, NeedsEstimates):
         """Give back the room of containers ended without an event of their own."""
         for container in [c for c in self._charges if c not in view.containers]:
             self._discharge(container)
+        if self._occupancy is not None:
+            kept = {c: at for c, at in self._occupancy.granted.items() if c in view.containers}
+            self._occupancy.granted = kept
 
     # -- telling --------------------------------------------------------------------------------
 
@@ -325,12 +367,13 @@ class GenericScheduler(Policy, NeedsEstimates):
         return {} if place is None else {"queue": place.queue}
 
     def dump(self) -> Any:
-        """Places, charges, counter."""
+        """Places, charges, counter, and the occupancy where sizes count it."""
         return {
             "places": msgspec.to_builtins(self._places),
             "charges": [[container, queue, demand] for container, (queue, demand) in self._charges.items()],
             "entered": self._entered,
             "begun": self._levels is not None,
+            **({} if self._occupancy is None else {"occupancy": msgspec.to_builtins(self._occupancy)}),
         }
 
     def load(self, data: Any, view: ClusterView) -> None:
@@ -339,6 +382,8 @@ class GenericScheduler(Policy, NeedsEstimates):
             return
         levels = self._begin(view)
         self._entered = data["entered"]
+        if self._occupancy is not None:
+            self._occupancy = msgspec.convert(data["occupancy"], _Occupancy, strict=False)
         self._places = msgspec.convert(data["places"], dict[str, _Place])
         for container, queue, demand in data["charges"]:
             self._charge(container, queue, demand)

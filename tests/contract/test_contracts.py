@@ -38,7 +38,7 @@ PILOTS = {"kind": "slearn", "fixed_percent": 30}
 JOCKEY = {"kind": "jockey", "period_ms": 700, "dead_zone_ms": 500, "utility": [[0, 1], [5000, -1]]}
 VARIANTS = [
     Subject(policy={"kind": "gs", "work_conserving": False}, predictor=PILOTS),
-    Subject(policy={"kind": "gs", "inside": "least_left"}, predictor=PILOTS),
+    Subject(policy={"kind": "gs", "inside": "least_left", "occupancy": True}, predictor=PILOTS),
     Subject(policy={"kind": "gs", "sampling_shares": True, "conserved_charge": "sampling"}, predictor=PILOTS),
     Subject(policy={"kind": "gs", "queues": 3, "first_threshold_ms": 4000.0, "tie": "random"}, predictor=PILOTS),
     Subject(policy={"kind": "gs", "unsized": "last"}, predictor={"kind": "posterior", "narrow": 0, "unsure_above": 0}),

@@ -8,6 +8,7 @@ from rm_emulator.testing import job, node, scheduler, stage
 from schedulers.core.decisions import Place
 from schedulers.core.events import (
     ContainerEnded,
+    ContainerExpired,
     ContainerStarted,
     Estimated,
     Heartbeat,
@@ -66,6 +67,28 @@ def test_small_jobs_go_first() -> None:
     made = scheduler("gs", node(), offers="cycle", predictor=ORACLE)
     told(made, large=(1, 10**7), small=(1, 10**5))
     assert served(made.handle(Tick(0))) == ["small"]
+
+
+def test_sizes_count_what_containers_hold_beside_run_times_if_so_asked() -> None:
+    made = scheduler({"kind": "gs", "occupancy": True}, node("n", 1), offers="cycle", predictor=ORACLE)
+    told(made, first=(1, 1000))
+    made.handle(Tick(0))
+    made.handle(ContainerStarted(2000, 1))
+    made.handle(ContainerEnded(4000, 1, 0, 1000))  # held for 3 s beside the run time
+    told(made, 4000, few=(300, 100), many=(400, 100))
+    made.handle(Tick(4000))
+    assert [queue(made, "few"), queue(made, "many")] == [0, 1]  # of 930 and 1240 s
+
+
+def test_failed_and_expired_containers_say_nothing_of_what_others_will_hold() -> None:
+    made = scheduler({"kind": "gs", "occupancy": True}, node("n", 2), offers="cycle", predictor=ORACLE)
+    told(made, first=(2, 1000))
+    made.handle(Tick(0))
+    made.handle(ContainerEnded(4000, 1, 1, 0))
+    made.handle(ContainerExpired(4000, 2))
+    told(made, 4000, many=(400, 100))
+    made.handle(Tick(4000))
+    assert queue(made, "many") == 0
 
 
 def test_jobs_of_one_queue_go_in_order_of_arrival() -> None:

@@ -112,6 +112,14 @@ class Hooks:
         self.ended: Callable[[Container], bool] | None = _one(features, "ended")
         self.completed: Callable[[Event], list[Decision]] | None = _one(features, "completed")
 
+    def count_endless(self) -> int:
+        """Number of running containers without an end of their own."""
+        return sum(count() for count in self.endless_containers)
+
+    def is_any_to_come(self) -> bool:
+        """Whether a fact of a feature's own is sure to come."""
+        return any(to_come() for to_come in self.facts_to_come)
+
 
 def _all(features: Sequence[Feature], name: str) -> tuple[Callable[..., Any], ...]:
     # A method inherited from `Feature` is no hook: compared by identity, so that nothing has to be declared.
