@@ -20,6 +20,7 @@ from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
 from rm_emulator.workload.work import work_ms
+from studies.drawing import line, polyline, sheet, text
 from studies.tables import document, over_seeds, run, table
 
 PRESET: Final = "google11-like"
@@ -102,18 +103,6 @@ def rows(found: Mapping[float, Sequence[Point]]) -> list[list[str]]:
 
 WIDTH, HEIGHT = 640, 340
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 620, 24, 284
-#: Colours of the report on light and on dark pages.
-_STYLE: Final = """<style>
-svg { --card: #ffffff; --ink: #1d2126; --soft: #565f6a; --grid: #ebe8e1; --ours: #0b6fb8; --paper: #d1570c;
-  font: 13px system-ui, sans-serif; }
-@media (prefers-color-scheme: dark) {
-  svg { --card: #1b1f24; --ink: #e8e6e1; --soft: #a5abb3; --grid: #292f36; --ours: #5cb3f0; --paper: #ff9350; }
-}
-text { fill: var(--ink); } .soft { fill: var(--soft); } .middle { text-anchor: middle; }
-.grid { stroke: var(--grid); } .paper { stroke: var(--paper); stroke-dasharray: 6 4; }
-.level { stroke: var(--ink); stroke-dasharray: 1 3; } .ours { stroke: var(--ours); stroke-width: 2; fill: none; }
-circle { fill: var(--ours); }
-</style>"""
 
 
 def picture(found: Mapping[float, Sequence[Point]]) -> str:
@@ -129,33 +118,23 @@ def picture(found: Mapping[float, Sequence[Point]]) -> str:
     def y(ratio: float) -> float:
         return _BOTTOM - (ratio - low) / (high - low) * (_BOTTOM - _TOP)
 
-    shapes = [_STYLE, f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="var(--card)"/>']
+    shapes: list[str] = []
     for tick in np.arange(math.ceil(low / step) * step, high, step).tolist():
-        shapes += [_line("grid", _LEFT, y(tick), _RIGHT, y(tick)), _text(_LEFT - 34, y(tick) + 4, f"{tick:.1f}")]
-    shapes += [_line("level", _LEFT, y(1), _RIGHT, y(1)), _line("paper", _LEFT, y(PAPER), _RIGHT, y(PAPER))]
-    shapes.append(_text(x(0), y(PAPER) - 6, f"{PAPER}: SLearn over 3Sigma in the paper"))
-    shapes.append(_text(x(0.25), y(1) + 16, "as with SLearn", "soft"))
-    line = " ".join(f"{x(share):.1f},{y(each.value or 0):.1f}" for share, each in points.items())
-    shapes.append(f'<polyline class="ours" points="{line}"/>')
+        shapes += [line("grid", _LEFT, y(tick), _RIGHT, y(tick)), text(_LEFT - 34, y(tick) + 4, f"{tick:.1f}")]
+    shapes += [line("level", _LEFT, y(1), _RIGHT, y(1)), line("paper", _LEFT, y(PAPER), _RIGHT, y(PAPER))]
+    shapes.append(text(x(0), y(PAPER) - 6, f"{PAPER}: SLearn over 3Sigma in the paper"))
+    shapes.append(text(x(0.25), y(1) + 16, "as with SLearn", "soft"))
+    shapes.append(polyline((x(share), y(each.value or 0)) for share, each in points.items()))
     for share, each in points.items():
         value, ends = each.value or 0.0, each.ci95 or [each.value or 0.0] * 2
-        shapes.append(_line("ours", x(share), y(ends[0]), x(share), y(ends[1])))
+        shapes.append(line("ours", x(share), y(ends[0]), x(share), y(ends[1])))
         said = f"<title>{100 * share:.0f} %: {value:.2f} [{ends[0]:.2f}, {ends[1]:.2f}]</title>"
         shapes.append(f'<circle cx="{x(share):.1f}" cy="{y(value):.1f}" r="4.5">{said}</circle>')
-        shapes.append(_text(x(share), _BOTTOM + 20, f"{100 * share:.0f}", "middle"))
+        shapes.append(text(x(share), _BOTTOM + 20, f"{100 * share:.0f}", "middle"))
     below = "of the largest 3 % of jobs underestimated a hundredfold, %"
-    shapes += [_text((_LEFT + _RIGHT) / 2, HEIGHT - 14, below, "middle"), _text(_LEFT, 15, "JCT over SLearn's", "soft")]
+    shapes += [text((_LEFT + _RIGHT) / 2, HEIGHT - 14, below, "middle"), text(_LEFT, 15, "JCT over SLearn's", "soft")]
     label = "JCT over SLearn's, by the share of the largest jobs that history underestimates a hundredfold."
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {HEIGHT}">'
-    return "\n".join([head, *shapes, "</svg>"]) + "\n"
-
-
-def _line(kind: str, x: float, y: float, to_x: float, to_y: float) -> str:
-    return f'<line class="{kind}" x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"/>'
-
-
-def _text(x: float, y: float, text: str, kind: str = "") -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{text}</text>'
+    return sheet(label, WIDTH, HEIGHT, shapes)
 
 
 def written(seeds: Sequence[int], out: Path, docs: Path, workers: int | None = None) -> tuple[str, Path]:
