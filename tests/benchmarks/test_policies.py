@@ -63,7 +63,7 @@ def test_differences_are_paired_by_job_and_shown_beside_the_emulators() -> None:
     shown = table({"rule": [rule], "network": [network]}, {"rule": [[9, 19]], "network": [[9, 19]]})
     cells = [re.split("  +", line) for line in shown.splitlines()[1:]]
     assert cells == [
-        ["rule", "15.0", "20", "5.0", "1.0, 1.0", "14.0"],
-        ["network", "17.0", "+2.0 [-10.7, +14.7]", "+13.3", "0 of 2", "23", "5.0", "2.0, 2.0", "50", "14.0",
+        ["rule", "15.0", "20", "5.0", "1.0, 1.0", "14.0", "-6.7"],
+        ["network", "17.0", "+2.0 [-10.7, +14.7]", "+13.3", "0 of 2", "23", "5.0", "2.0, 2.0", "50", "14.0", "-17.6",
          "+0.0 [+0.0, +0.0]"],
     ]  # fmt: skip
