@@ -1,16 +1,18 @@
 """Sparrow's ways to choose workers, beside one queue that knows every slot: response times, waits, messages.
 
-    python -m studies.sparrow
+    python -m studies.sparrow --docs docs
 
-Tasks take 200 ms on average and a message 1 ms: the ratio of 100 ms to 0.5 ms, in whole ms.
+Tasks take 200 ms on average and a message 1 ms: the paper's ratio of 100 ms to half a millisecond (SOSP 2013, section
+7), in whole ms. Each cell is a run of its own and is kept, so a stopped study goes on.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -18,141 +20,308 @@ import polars as pl
 import typer
 
 from rm_emulator import api
+from rm_emulator.files import write_file
 from rm_emulator.known_answers.zero_wait import zero_wait
 from rm_emulator.program import end
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.model import Job, Stage
-from studies.tables import document, table
+from studies.erlang import longest, relaxation
+from studies.kept import measured
+from studies.steady import grows
+from studies.tables import document, filled, over_seeds, table
 
+NAME: Final = "results-sparrow"
 #: One queue that knows every slot, and needs no messages.
 IDEAL: Final = "ideal"
 METHODS: Final = ("random", "per_task", "batch", "late_binding", IDEAL)
 LOADS: Final = (0.5, 0.7, 0.8, 0.9, 0.95)
 MEAN_MS: Final = 200
-#: The first part of the jobs meets a cluster that is still filling, and does not count.
-WARM: Final = 0.25
-#: Of the table of waits: 10 tasks per job on workers of one slot, half of them busy.
-ZERO_WAIT_LOAD: Final = 0.5
-ZERO_WAIT_TASKS: Final = 10
+QUARTERS: Final = 4
 
 
-class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How large a run is. delay: of a message, ms."""
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is of. span: mean task times that count, after a fifth of the whole run in which queues fill.
 
-    workers: int
-    slots: int
-    jobs: int
-    tasks: int
+    tasks: per job. delay: of a message, ms; task_ms: mean run time. think_ms: of a central scheduler for each task; 0:
+    none. mix: who else is there. `long`: half of the work is in jobs of tasks ten times as long. `users`: half of this
+    load comes from a user in turn with one that asks for 1.5 times the cluster. `hosts`: each task may run on three
+    workers alone. Of a mix only the short jobs, and those of the modest user, count.
+    """
+
+    method: str
+    load: float
+    span: float
+    workers: int = 400
+    slots: int = 4
+    tasks: int = 50
     delay: int = 1
+    task_ms: int = MEAN_MS
+    ratio: float = 2.0
+    cancellation: bool = True
+    think_ms: int = 0
+    mix: Literal["", "long", "users", "fifo users", "hosts"] = ""
+
+    @property
+    def whole(self) -> float:
+        """Mean task times of the whole run."""
+        return 1.25 * self.span
 
 
-RESPONSES: Final = Size(workers=400, slots=4, jobs=400, tasks=50)
-WAITS: Final = Size(workers=2000, slots=1, jobs=2500, tasks=ZERO_WAIT_TASKS, delay=0)
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """A run. mean_ms, p99_ms: response times of jobs that count; quarters_ms: means of their quarters in order.
+
+    at_once: part of the jobs of which no task waited. messages: per task. jobs: that count.
+    """
+
+    mean_ms: float
+    p99_ms: float
+    quarters_ms: tuple[float, ...]
+    at_once: float
+    messages: float
+    jobs: int
 
 
-class Ran:
-    """One run. jcts: of the jobs that count, ms. at_once: part of them of which no task waited. messages: per task."""
-
-    def __init__(self, method: str, load: float, size: Size, seed: int) -> None:
-        decentralised = {"kind": "decentralised", "method": method, "message_delay": f"{size.delay}ms"}
-        cluster = {
-            "nodes": [{"name": "w", "count": size.workers, "capacity": {"cpu": size.slots}}],
-            "profile": "events",
-            "architecture": {"kind": "central"} if method == IDEAL else decentralised,
-        }
-        jobs = _workload(load, size, seed)
-        played = api.play(document("sparrow", [seed], {"fifo": {"kind": "fifo"}}, cluster=cluster, workload=jobs))
-        counted = played.jobs.sort("submit_ms", maintain_order=True)[int(WARM * size.jobs) :]
-        ended = counted.drop_nulls("finish_ms")
-        self.jcts = (ended["finish_ms"] - ended["submit_ms"]).to_list()
-        last = played.tasks.group_by("job").agg(pl.col("started_ms").max())
-        whole = counted.join(last, left_on="id", right_on="job")
-        self.at_once = fmean(whole["started_ms"] == whole["submit_ms"])
-        self.messages = (played.messages or 0) / (size.jobs * size.tasks)
-
-
-def _workload(load: float, size: Size, seed: int) -> Workload:
-    """Jobs of equal width that come at random; run times of tasks are exponential."""
-    gap = size.tasks * MEAN_MS / (size.workers * size.slots * load)
-    draw = keyed.generator(seed, "sparrow", "arrivals")
-    stage = Stage(name="run", tasks=size.tasks, demand=(1000,))
-    times = Drawn(mean_ms=MEAN_MS, kind="exponential")
-    return Workload(
-        name="sparrow",
-        resources=("cpu",),
-        jobs=tuple(
-            WorkloadJob(job=Job(id=f"j{number:06d}", stages=(stage,)), submit_ms=int(at), runtimes=(times,))
-            for number, at in enumerate(np.cumsum(draw.exponential(gap, size.jobs)))
-        ),
+def measure(case: Case, seed: int) -> Ran:
+    """Run a case once."""
+    decentralised = {
+        "kind": "decentralised",
+        "method": case.method,
+        "message_delay": f"{case.delay}ms",
+        "probe_ratio": case.ratio,
+        "constrained_probe_ratio": case.ratio,
+        "cancellation": case.cancellation,
+        "constraints": case.mix == "hosts",
+        "worker_order": "user_round_robin" if case.mix == "users" else "fifo",
+    }
+    central = {"kind": "central", **({"t_task": f"{case.think_ms}ms"} if case.think_ms else {})}
+    cluster = {
+        "nodes": [{"name": "w", "count": case.workers, "capacity": {"cpu": case.slots}}],
+        "profile": "events",
+        "architecture": central if case.method == IDEAL else decentralised,
+    }
+    jobs = _workload(case, seed)
+    tasks = sum(each.job.tasks for each in jobs.jobs)
+    played = api.play(document("sparrow", [seed], {"fifo": {"kind": "fifo"}}, cluster=cluster, workload=jobs))
+    rows = played.jobs.filter(pl.col("name") == "counted").sort("submit_ms", "id")
+    rows = rows.filter(pl.col("submit_ms") >= (case.whole - case.span) * case.task_ms)
+    responses = (rows["finish_ms"] - rows["submit_ms"]).to_numpy()
+    last = played.tasks.group_by("job").agg(pl.col("started_ms").max())
+    at_once = rows.join(last, left_on="id", right_on="job")
+    return Ran(
+        mean_ms=float(responses.mean()),
+        p99_ms=float(np.quantile(responses, 0.99)),
+        quarters_ms=tuple(float(part.mean()) for part in np.array_split(responses, QUARTERS)),
+        at_once=float((at_once["started_ms"] == at_once["submit_ms"]).to_numpy().mean()),
+        messages=(played.messages or 0) / tasks,
+        jobs=len(responses),
     )
 
 
-def responses(
-    size: Size = RESPONSES, loads: Sequence[float] = LOADS, seeds: Sequence[int] = (1, 2)
-) -> dict[tuple[str, float], list[Ran]]:
-    """Runs by method and load, one per seed."""
-    return {(method, load): [Ran(method, load, size, seed) for seed in seeds] for method in METHODS for load in loads}
+def _workload(case: Case, seed: int) -> Workload:
+    """Jobs of equal width that come at random; run times of tasks are exponential."""
+    counted, other = case.load, 0.0
+    if case.mix == "long":
+        counted = other = case.load / 2
+    elif case.mix.endswith("users"):
+        counted, other = case.load / 2, 1.5
+    jobs = _stream(case, "counted", counted, case.task_ms, seed)
+    if other:
+        jobs += _stream(case, "other", other, case.task_ms * (10 if case.mix == "long" else 1), seed)
+    ordered = sorted(jobs, key=lambda each: (each.submit_ms, each.job.id))
+    return Workload(name="sparrow", resources=("cpu",), jobs=tuple(ordered))
 
 
-def waits(size: Size = WAITS, seeds: Sequence[int] = (1, 2, 3, 4)) -> dict[str, list[Ran]]:
-    """Runs by method in which workers have one slot and messages take no time."""
-    return {method: [Ran(method, ZERO_WAIT_LOAD, size, seed) for seed in seeds] for method in METHODS[:-1]}
+def _stream(case: Case, name: str, load: float, task_ms: int, seed: int) -> list[WorkloadJob]:
+    """Jobs of one kind over the whole run."""
+    gap = case.tasks * task_ms / (case.workers * case.slots * load)
+    draw, hosts = keyed.generator(seed, "sparrow", name, "arrivals"), keyed.generator(seed, "sparrow", name, "hosts")
+    count, digits = round(case.whole * case.task_ms / gap), len(str(case.workers))
+    found = []
+    for number, at in enumerate(np.cumsum(draw.exponential(gap, count)).astype(int).tolist()):
+        where: tuple[tuple[str, ...], ...] = ()
+        if case.mix == "hosts":
+            where = tuple(
+                tuple(f"w{worker + 1:0{digits}d}" for worker in hosts.choice(case.workers, 3, replace=False).tolist())
+                for _ in range(case.tasks)
+            )
+        stage = Stage(name="run", tasks=case.tasks, demand=(1000,), hosts=where)
+        job = Job(id=f"{name[0]}{number:06d}", name=name, user=name, stages=(stage,))
+        found.append(WorkloadJob(job=job, submit_ms=at, runtimes=(Drawn(mean_ms=task_ms, kind="exponential"),)))
+    return found
 
 
-def response_table(found: Mapping[tuple[str, float], Sequence[Ran]], quantile: float | None = None) -> str:
-    """A row per method, a column per load. quantile: of the jobs of all seeds; None: the mean of the seeds' means."""
+# -- What is measured --------------------------------------------------------------------------------------------------
+
+
+def responses() -> dict[tuple[str, float], Case]:
+    """Methods over loads. At load 0.95 queues of `random`, each for itself, forget their start slowly."""
+    return {
+        (method, load): Case(method=method, load=load, span=2000 if (method, load) == ("random", 0.95) else 400)
+        for load in LOADS
+        for method in METHODS
+    }
+
+
+RATIOS: Final = (1.0, 1.1, 1.5, 2.0, 3.0, 4.0)
+#: Mean run times of tasks, ms, of 10 s of a central scheduler's thinking for 5000 tasks.
+TASKS_MS: Final = (4000, 2000, 1000, 500, 200, 100)
+THINK_MS: Final = 1
+#: Of tables whose methods hardly queue: late binding, and what is held against it.
+SHORT: Final = 50
+LARGE: Final = {method: Case(method=method, load=0.8, span=50, workers=10_000) for method in METHODS}
+#: 10 tasks per job on workers of one slot, half of them busy, and messages that take no time, as the formula has it.
+ZERO_WAIT: Final = {
+    method: Case(method=method, load=0.5, span=25, workers=2000, slots=1, tasks=10, delay=0) for method in METHODS[:-1]
+}
+
+
+def side() -> dict[tuple[str, Any], Case]:
+    """Side tables at load 0.8, by table and row."""
+    base = Case(method="late_binding", load=0.8, span=SHORT)
+    change = msgspec.structs.replace
+    return {
+        **{("ratio", ratio): change(base, ratio=ratio) for ratio in RATIOS},
+        ("cancellation", False): change(base, cancellation=False),
+        **{
+            ("durations", (method, ms)): change(
+                base, method=method, task_ms=ms, span=25, think_ms=THINK_MS if method == IDEAL else 0
+            )
+            for ms in TASKS_MS
+            for method in ("late_binding", IDEAL)
+        },
+        **{("long", method): change(base, method=method, mix="long", span=100) for method in METHODS},
+        **{("users", mix): change(base, mix=mix, load=0.5, span=25) for mix in ("users", "fifo users")},
+        ("users", "alone"): change(base, load=0.25, span=25),
+        **{("hosts", method): change(base, method=method, mix="hosts") for method in ("random", "per_task")},
+    }
+
+
+Runs = Sequence[Ran]
+
+
+def cell(runs: Runs, figure: str = "mean_ms") -> str:
+    """A figure over seeds; in italics where the run grows (`steady.grows`), so that it holds of this span alone."""
+    shown = over_seeds([getattr(run, figure) for run in runs])
+    return f"*{shown}*" if grows([run.quarters_ms for run in runs]) else shown
+
+
+def response_table(found: Mapping[tuple[str, float], Runs], figure: str = "mean_ms") -> str:
+    """A row per method, a column per load; for the mean also what M/M/4 says of `random`."""
     loads = list(dict.fromkeys(load for _, load in found))
-    rows = []
-    for method in METHODS:
-        cells = []
-        for load in loads:
-            each = [ran.jcts for ran in found[method, load]]
-            value = fmean(map(fmean, each)) if quantile is None else float(np.quantile(np.concatenate(each), quantile))
-            cells.append(f"{value:.0f}")
-        rows.append([method, *cells])
+    rows = [[method, *(cell(found[method, load], figure) for load in loads)] for method in METHODS]
+    if figure == "mean_ms":
+        rows.insert(1, ["random by M/M/4", *(f"{MEAN_MS * longest(4, load, 50):.0f}" for load in loads)])
     return table(("method", *(f"load {load:g}" for load in loads)), rows)
 
 
-def message_table(found: Mapping[tuple[str, float], Sequence[Ran]], load: float) -> str:
-    """Messages per task at one load, and how far the mean response time is above the ideal one."""
-    ideal = fmean(map(fmean, (ran.jcts for ran in found[IDEAL, load])))
+def message_table(found: Mapping[tuple[str, float], Runs], without: Runs) -> str:
+    """Messages per task at load 0.8, and how far the mean response time is above the ideal one, seed by seed."""
+    ideal = [run.mean_ms for run in found[IDEAL, 0.8]]
+    named = {method: found[method, 0.8] for method in METHODS} | {"late_binding, no cancellation": without}
     rows = []
-    for method in METHODS:
-        each = found[method, load]
-        above = 100 * (fmean(fmean(ran.jcts) for ran in each) / ideal - 1)
-        rows.append([method, f"{fmean(ran.messages for ran in each):.2f}", f"{above:.1f} %"])
-    return table(("method", "messages per task", f"mean response above ideal, load {load:g}"), rows)
+    for method, runs in named.items():
+        above = "-"
+        if method in METHODS:
+            above = over_seeds([100 * (run.mean_ms / best - 1) for run, best in zip(runs, ideal, strict=True)], 1)
+        rows.append([method, f"{fmean(run.messages for run in runs):.2f}", above])
+    return table(("method", "messages per task", "mean response above ideal, %"), rows)
 
 
-def wait_table(found: Mapping[str, Sequence[Ran]]) -> str:
+def wait_table(found: Mapping[str, Runs]) -> str:
     """The part of jobs of which no task waits, with its interval over the seeds, beside the formula."""
     rows = []
     for method, runs in found.items():
-        parts = [ran.at_once for ran in runs]
+        parts = [run.at_once for run in runs]
         low, high = api.interval(parts).ci95 or (math.nan, math.nan)
         formula = "batch" if method == "late_binding" else method
-        expected = zero_wait(formula, ZERO_WAIT_LOAD, ZERO_WAIT_TASKS, 2.0)
+        expected = zero_wait(formula, 0.5, 10, 2.0)
         inside = "yes" if low <= expected <= high else "no"
         rows.append([method, f"{fmean(parts):.4f} [{max(low, 0):.4f}, {high:.4f}]", f"{expected:.4f}", inside])
     return table(("method", "no task waits", "formula", "inside"), rows)
 
 
-def tables() -> dict[str, str]:
-    """Sparrow's tables by the names that the page of results has for them."""
-    found = responses()
+def row_table(head: Sequence[str], found: Mapping[Any, Runs], *, messages: bool = False) -> str:
+    """A row per case: mean, p99, and perhaps messages per task."""
+    rows = [
+        [
+            f"{name:g}" if isinstance(name, float) else str(name),
+            cell(runs),
+            cell(runs, "p99_ms"),
+            *([f"{fmean(run.messages for run in runs):.2f}"] if messages else []),
+        ]
+        for name, runs in found.items()
+    ]
+    return table(head, rows)
+
+
+def duration_table(found: Mapping[tuple[str, int], Runs]) -> str:
+    """Mean response by mean task time, in mean task times, under late binding and under one scheduler that thinks."""
+    rows = []
+    for ms in TASKS_MS:
+        parts = []
+        for method in ("late_binding", IDEAL):
+            runs = found[method, ms]
+            shown = over_seeds([run.mean_ms / ms for run in runs], 2)
+            parts.append(f"*{shown}*" if grows([run.quarters_ms for run in runs]) else shown)
+        rows.append([f"{ms}", f"{0.8 * 1600 * 1000 / ms * THINK_MS / 1000:.2f}", *parts])
+    return table(("mean task, ms", "thinking per second, s", "late binding", "one scheduler"), rows)
+
+
+def tables(out: Path, seeds: Sequence[int], long_seeds: int, jobs: int = 1) -> dict[str, Any]:
+    """Everything measured, by the names that the page has for it. long_seeds: seeds of METHODS over LOADS."""
+    main, aside = responses(), side()
+    cells = [
+        *((case, seed) for seed in seeds for case in (*ZERO_WAIT.values(), *aside.values())),
+        *((case, seed) for seed in seeds[:long_seeds] for case in main.values()),
+        *((case, seed) for seed in seeds[:3] for case in LARGE.values()),
+    ]
+    kept = dict(zip(cells, measured(out, Ran, measure, cells, jobs), strict=True))
+
+    def of(case: Case, number: int | None = None) -> list[Ran]:
+        return [kept[case, seed] for seed in seeds[:number]]
+
+    def part(name: str) -> dict[Any, list[Ran]]:
+        return {row: of(case) for (where, row), case in aside.items() if where == name}
+
+    found = {key: of(case, long_seeds) for key, case in main.items()}
+    large_runs = {method: of(case, 3) for method, case in LARGE.items()}
+    head = ("mean, ms", "p99, ms")
     return {
-        "sparrow_means": response_table(found),
-        "sparrow_p99": response_table(found, 0.99),
-        "sparrow_messages": message_table(found, 0.8),
-        "sparrow_waits": wait_table(waits()),
+        "means": response_table(found),
+        "p99s": response_table(found, "p99_ms"),
+        "messages": message_table(found, part("cancellation")[False]),
+        "waits": wait_table({method: of(case) for method, case in ZERO_WAIT.items()}),
+        "large": row_table(("method", *head), large_runs),
+        "ratios": row_table(("probes per task", *head, "messages per task"), part("ratio"), messages=True),
+        "durations": duration_table(part("durations")),
+        "long": row_table(("method", *head), part("long")),
+        "users": row_table(("workers' queues", *head), part("users")),
+        "hosts": row_table(("method", *head), part("hosts")),
+        "seeds": len(seeds),
+        "long_seeds": len(seeds[:long_seeds]),
+        "large_seeds": len(seeds[:3]),
+        "relaxation": f"{relaxation(4, 0.95):.0f}",
+        "above": lambda method: over_seeds(
+            [100 * (a.mean_ms / b.mean_ms - 1) for a, b in zip(found[method, 0.8], found[IDEAL, 0.8], strict=True)], 1
+        ),
+        "beside_formula": lambda load: over_seeds(
+            [100 * (run.mean_ms / (MEAN_MS * longest(4, load, 50)) - 1) for run in found["random", load]], 1
+        ),
     }
 
 
-def main() -> None:
-    """Print the tables."""
-    for name, made in tables().items():
-        typer.echo(f"{name}\n\n{made}\n")
+def main(
+    out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/sparrow"),
+    docs: Annotated[Path, typer.Option(help="folder whose results-sparrow.in.md is to become a page")] = Path("docs"),
+    seeds: Annotated[int, typer.Option(min=2, help="number of seeds")] = 10,
+    long_seeds: Annotated[int, typer.Option(min=2, help="seeds of the long runs: 20 CPU minutes each")] = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
+) -> None:
+    """Measure everything and write the page: about four CPU hours for ten seeds."""
+    template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
+    write_file(docs / f"{NAME}.md", filled(template, **tables(out, range(1, seeds + 1), long_seeds, jobs)))
+    typer.echo(f"{docs / NAME}.md written", err=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,23 @@
+"""Queueing tables are of runs that do not grow."""
+
+from __future__ import annotations
+
+import pytest
+
+from studies.steady import grows
+
+
+@pytest.mark.parametrize(
+    ("quarters", "expected"),
+    [
+        ([(90, 100, 120, 140), (90, 100, 110, 138), (90, 100, 110, 142)], True),
+        ([(50, 100, 100, 100), (60, 101, 99, 102)], False),  # cold at the beginning alone
+        ([(100, 100, 101, 104), (100, 100, 101, 104)], False),  # up to 5 %
+        ([(100, 100, 100, 140), (100, 100, 100, 80), (100, 100, 100, 110)], False),  # within the noise
+        ([(100, 100, 100, 106)], True),  # one seed
+    ],
+)
+def test_a_run_grows_if_its_last_quarter_is_above_its_second_beyond_noise_and_five_percent(
+    quarters: list[tuple[float, float, float, float]], expected: bool
+) -> None:
+    assert grows(quarters) is expected
