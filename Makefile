@@ -89,6 +89,7 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m studies.lachesis --docs docs
 	$(BIN)/python -m studies.waits --docs docs
 	$(BIN)/python -m studies.architectures --docs docs
+	$(BIN)/python -m studies.sparrow --docs docs
 	$(BIN)/python -m studies.jockey --docs docs
 	$(BIN)/python -m studies.tetrisched --docs docs
 	$(BIN)/python -m studies.faults --docs docs

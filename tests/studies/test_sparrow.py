@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from studies import sparrow
-from studies.sparrow import Case, Ran, measure
+from studies.sparrow_runs import Case, Ran, measure
 
 SMALL = Case(method="random", load=0.9, span=20, workers=60, slots=2, tasks=15)
 
