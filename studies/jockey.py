@@ -385,7 +385,7 @@ def measure(
         if given
         else None,
         rest_s=fmean((finish[name] - at) / 1000 for name, at in submitted.items() if name not in due),
-        beyond=_beyond(given, finish),
+        beyond=beyond(given, finish),
         before=_mean_held(given, {name: (submitted[name], min(when[name], finish[name])) for name in due}),
         after=_mean_held(given, {name: (when[name], finish[name]) for name in due}),
     )
@@ -403,7 +403,7 @@ def _mean_held(given: Mapping[str, Sequence[tuple[int, int]]], spans: Mapping[st
     return sum(held(given[name], *span) for name, span in spans.items()) / length if given and length else 0.0
 
 
-def _beyond(given: Mapping[str, Sequence[tuple[int, int]]], finish: Mapping[str, int]) -> float:
+def beyond(given: Mapping[str, Sequence[tuple[int, int]]], finish: Mapping[str, int]) -> float:
     """Part of the time, from the first allocation to the last job's end, in which all together exceed the cluster."""
     changes = [
         (at, n - before)
@@ -514,6 +514,7 @@ HEAD: Final = (
     "minus loop's, points",
     "late by, % of the time",
     "containers over the work, %",
+    "minus loop's, points",
     "beyond the cluster, % of the time",
     "mean JCT of the others, s",
 )
@@ -551,12 +552,14 @@ def row(label: str, runs: Sequence[Measured], beside: Sequence[Measured]) -> lis
     late = [100 * fmean(each.late) for each in runs if each.late]
     less = [100 * (one.met / one.due - other.met / other.due) for one, other in zip(runs, beside, strict=True)]
     over = [100 * each.over for each in runs if each.over is not None]
+    more = [100 * ((one.over or 0) - (other.over or 0)) for one, other in zip(runs, beside, strict=True)]
     return [
         label,
         over_seeds([100 * each.met / each.due for each in runs]),
         "-" if runs == beside else over_seeds(less),
         over_seeds(late) if late else "-",
         over_seeds(over) if over else "-",
+        over_seeds(more) if over and runs != beside else "-",
         over_seeds([100 * each.beyond for each in runs]) if over else "-",
         over_seeds([each.rest_s for each in runs]),
     ]

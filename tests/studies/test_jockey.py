@@ -79,8 +79,8 @@ def test_what_is_held_is_added_up_between_two_times() -> None:
 
 def test_allocations_beyond_the_cluster_are_counted_while_they_last() -> None:
     given = {"a": [(0, jockey.SLOTS)], "b": [(10, 1), (20, 0)]}
-    assert jockey._beyond(given, {"a": 40, "b": 30}) == pytest.approx(10 / 40)
-    assert jockey._beyond({}, {}) == 0
+    assert jockey.beyond(given, {"a": 40, "b": 30}) == pytest.approx(10 / 40)
+    assert jockey.beyond({}, {}) == 0
 
 
 def test_no_schedule_meets_more_deadlines_than_the_jobs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
