@@ -240,7 +240,7 @@ class Jockey(Around, NeedsEstimates, Rehearses, MindsDeadlines):
         assert standing.table is not None
         done = [stage.finished for stage in job.stages[: len(standing.profiles)]]
         if self.params.control == "amdahl":
-            left = amdahl(standing.profiles, done, standing.table.allocations)
+            left = amdahl(standing.profiles, done, standing.table.allocations, self.params.variation)
             return left, left
         row = standing.table.at(meter(self.params.indicator, standing.profiles)(done))
         return row.remaining_ms, row.usual_ms

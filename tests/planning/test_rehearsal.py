@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,6 +164,18 @@ def test_amdahl_counts_what_is_left_of_the_path_and_of_the_work() -> None:
     courses, _ = play((Act(30, (), 20),), [[20] * 30], 5)
     assert amdahl(courses, [0], [10]) == pytest.approx((20 + 600 / 10,))
     assert amdahl(courses, [15], [10]) == pytest.approx((10 + 300 / 10,))
+
+
+def test_amdahl_counts_the_longest_task_of_a_stage_whose_tasks_vary() -> None:
+    courses, _ = play((Act(30, (), 20_000),), [[20_000] * 30], 5)
+    drawn = np.random.default_rng(1).lognormal(-np.log(2) / 2, np.sqrt(np.log(2)), (20_000, 30)).max(axis=1)
+    (varied,), (alike,) = (amdahl(courses, [0], [10], variation) for variation in (1.0, 0.0))
+    assert (varied - alike) / 20_000 == pytest.approx(float(np.median(drawn)) - 1, rel=0.1)
+
+
+def test_a_single_task_is_its_own_longest() -> None:
+    courses, _ = play((Act(1, (), 20_000),), [[20_000]], 1)
+    assert amdahl(courses, [0], [1], 1.0) == amdahl(courses, [0], [1])
 
 
 def test_a_table_is_read_from_the_last_row_that_was_reached() -> None:

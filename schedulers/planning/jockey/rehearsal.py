@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cache
 from heapq import heappop, heappush
+from math import exp, log1p, sqrt
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from schedulers.core import keyed
 from schedulers.core.rehearsal import Act, Row, Script, StageProfile, Table
@@ -23,6 +27,7 @@ from schedulers.planning.jockey.progress import Meter, meter, paths, serial
 _ROWS: Final = 20
 #: Quantile of the remaining time over all draws.
 _QUANTILE: Final = 0.9
+_NORMAL: Final = NormalDist()
 
 #: When each task ended, and its stage, in order.
 Ends = list[tuple[int, int]]
@@ -139,9 +144,23 @@ def _reached(marks: Sequence[float], ends: Ends, how_far: Meter, stages: int) ->
         yield ends[tasks - 1][0] if tasks else 0
 
 
-def amdahl(profiles: Sequence[StageProfile], done: Sequence[int], allocations: Sequence[int]) -> tuple[float, ...]:
-    """Remaining ms by allocation: the longest path left, and the work left shared by all containers."""
+def amdahl(
+    profiles: Sequence[StageProfile], done: Sequence[int], allocations: Sequence[int], variation: float = 0.0
+) -> tuple[float, ...]:
+    """Remaining ms by allocation: the longest path left, and the work left shared by all containers.
+
+    variation: among tasks of a stage, as in `Script`; 0 where `longest` is measured, and not the mean task's.
+    """
+    longest = [round(profile.longest * _longest_of(profile.tasks, variation)) for profile in profiles]
+    profiles = [replace(profile, longest=ms) for profile, ms in zip(profiles, longest, strict=True)]
     after = paths(profiles).after
     rest = sum((1 - n / profile.tasks) * profile.run for profile, n in zip(profiles, done, strict=True))
     path = serial(profiles, done, after)
     return tuple(path + rest / allocation for allocation in allocations)
+
+
+@cache
+def _longest_of(tasks: int, variation: float) -> float:
+    """The longest of so many log-normal factors with mean 1, about: the exponential of Blom's expected normal score."""
+    sigma2 = log1p(variation * variation)
+    return exp(sqrt(sigma2) * _NORMAL.inv_cdf((tasks - 0.375) / (tasks + 0.25)) - sigma2 / 2) if tasks > 1 else 1.0
