@@ -77,6 +77,7 @@ class Rayon(YarnPolicy[PlanScheduler], Preempts, MindsDeadlines, NeedsEstimates)
         return False
 
     def _make(self, view: ClusterView, units: Units) -> PlanScheduler:
+        self._current = {name: amount for name, amount in self._current.items() if name in view.jobs}
         return PlanScheduler(
             CapacityConfig(
                 root=self._root(view),
@@ -124,10 +125,12 @@ class Rayon(YarnPolicy[PlanScheduler], Preempts, MindsDeadlines, NeedsEstimates)
 
     def _root(self, view: ClusterView) -> QueueConfig:
         """A queue for each reservation of now, and one for all others, which leave to a reserved gang its room."""
-        shares = {name: _share(amount, view.capacity) for name, amount in self._current.items()}
+        cluster = tuple(view.capacity)
+        shares = {name: _share(amount, cluster) for name, amount in self._current.items()}
         rest = max(0.0, 1 - sum(shares.values()))
-        awaited = sum(_share(_awaited(view.jobs[name], self._current[name]), view.capacity) for name in shares)
-        others = _leaf(_OTHERS, rest, min(1.0, max(rest, (1 - awaited) * _NUDGE)))
+        awaited = [_awaited(view.jobs[name], reserved) for name, reserved in self._current.items()]
+        left = 1 - sum(_share(amount, cluster) for amount in awaited)
+        others = _leaf(_OTHERS, rest, min(1.0, max(rest, left * _NUDGE)))
         total = rest + sum(shares.values())  # more than 1 once nodes have gone
         kids = (others, *(_leaf(_queue(name), share / total, 1.0) for name, share in shares.items()))
         return QueueConfig(name=ROOT, kids=kids)
@@ -163,8 +166,8 @@ def _leaf(name: str, capacity: float, maximum: float) -> QueueConfig:
 
 
 def _share(amount: Vector, capacity: Vector) -> float:
-    """Largest part of a capacity, of any resource."""
-    return _NUDGE * max(part / whole for part, whole in zip(amount, capacity, strict=True) if whole)
+    """Largest part of a capacity, of any resource; 0 while there are no nodes."""
+    return _NUDGE * max((part / whole for part, whole in zip(amount, capacity, strict=True) if whole), default=0.0)
 
 
 def _awaited(job: JobState, reserved: Vector) -> Vector:

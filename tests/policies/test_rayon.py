@@ -29,12 +29,20 @@ def entry(name: str, tasks: int, duration: str, submit: str = "0s", deadline: st
 
 
 class Run:
-    """Jobs on four nodes with room for a task each. error: of all estimates, relative; the rest: of the policy."""
+    """Jobs on four nodes with room for a task each. error: of all estimates, relative; faults: as in a scenario; the
+    rest: of the policy.
+    """
 
-    def __init__(self, *jobs: dict[str, Any], error: float = 0.0, **settings: Any) -> None:
+    def __init__(
+        self, *jobs: dict[str, Any], error: float = 0.0, faults: dict[str, Any] | None = None, **settings: Any
+    ) -> None:
         policy = {"kind": "rayon", "predictor": {"kind": "oracle", "error": [error, error]}, **settings}
         spec = {
-            "cluster": {"profile": "events", "nodes": [{"count": 4, "racks": 2, "capacity": {"cpu": 1}}]},
+            "cluster": {
+                "profile": "events",
+                "nodes": [{"count": 4, "racks": 2, "capacity": {"cpu": 1}}],
+                **({"faults": faults} if faults else {}),
+            },
             "workload": {"kind": "jobs", "jobs": list(jobs)},
             "policies": [policy],
         }
@@ -101,3 +109,10 @@ def test_a_time_too_short_for_the_wrong_estimate_is_rejected() -> None:
 def test_a_reservation_is_for_the_time_on_the_slowest_of_the_wished_nodes() -> None:
     slow = {**entry("due", 3, "10s", deadline="15s"), "wishes": {"prefer": [{"same_rack": True}, {"slowdown": 2}]}}
     assert Run(slow).accepted == {"due": False}
+
+
+def test_a_reservation_outlasts_the_loss_of_all_nodes() -> None:
+    down = {"schedule": [{"at": "8s", "for": "4s", "node": f"n{number}"} for number in range(1, 5)]}
+    run = Run(CROWD, entry("due", 3, "10s", submit="5s", deadline="40s"), error=0.5, fit="earliest", faults=down)
+    assert run.accepted == {"due": True}
+    assert 12_000 <= run.starts["due"] + 10_000 <= run.ends["due"] < run.ends["crowd"]
