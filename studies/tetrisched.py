@@ -38,7 +38,7 @@ USUAL, LARGE = 64, 256
 ERRORS: Final = (-0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
 #: Jobs of a seed on the usual cluster, and the mean time between two. A larger cluster has as many times more jobs.
 JOBS: Final = 80
-_APART_S: Final = 7.0
+_APART_S: Final = 8.0
 #: How many times as long tasks take on nodes that are not those that their job would like.
 _SLOWER: Final = 1.5
 #: Times over what a job takes at best that it has until its deadline.
