@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final
@@ -30,24 +30,62 @@ from studies.kept import measured
 from studies.tables import document, filled, over_seeds, table
 
 NAME: Final = "results-wishes"
-#: Racks of so many nodes, each with room for one task; the first of them have GPUs.
-RACKS, RACK, GPU_RACKS = 8, 8, 2
+#: Racks of nodes with room for one task each; the first of them have GPUs.
+RACKS, GPU_RACKS = 8, 2
+#: Nodes of the usual cluster, and of the paper's RC256.
+USUAL, LARGE = 64, 256
 #: Relative errors of all estimates.
-ERRORS: Final = (-0.5, 0.0, 0.5)
-#: Jobs of a seed, and the mean time between two: a load of about 1.
+ERRORS: Final = (-0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
+#: Jobs of a seed on the usual cluster, and the mean time between two. A larger cluster has as many times more jobs.
 JOBS: Final = 80
-_APART_S: Final = 6.0
+_APART_S: Final = 8.0
 #: How many times as long tasks take on nodes that are not those that their job would like.
 _SLOWER: Final = 1.5
 #: Times over what a job takes at best that it has until its deadline.
 _FACTORS: Final = (1.5, 4.0)
+#: The period between plans.
+_CYCLE_MS: Final = 4000
 BASELINE: Final = "tetrisched"
+#: A monitor that takes all that is wanted after three seconds, where Hadoop waits fifteen and takes a fifth of it.
+_FAST: Final = {
+    "enabled": True,
+    "max_wait_before_kill_ms": 3000,
+    "total_per_round": 1.0,
+    "natural_termination_factor": 1.0,
+}
+_RAYON: Final = {"kind": "rayon", "padding": 0.3}
+#: Policies under every error of estimates, and on the larger cluster.
 POLICIES: Final[Mapping[str, dict[str, Any]]] = {
-    BASELINE: {},
-    "no_preferences": {"preferences": "none"},
-    "no_global_plan": {"search": "one_by_one"},
-    "no_plan_ahead": {"plan_ahead_s": 0.0},
-    "hard": {"preferences": "hard"},
+    BASELINE: {"kind": "tetrisched"},
+    "no_preferences": {"kind": "tetrisched", "preferences": "none"},
+    "no_global_plan": {"kind": "tetrisched", "search": "one_by_one"},
+    "no_plan_ahead": {"kind": "tetrisched", "plan_ahead_s": 0.0},
+    "rayon": {**_RAYON, "preemption": _FAST},
+}
+#: Policies with right estimates alone.
+VARIANTS: Final[Mapping[str, dict[str, Any]]] = {
+    "tetrisched_calendar": {"kind": "tetrisched", "admission": "calendar"},
+    "hard": {"kind": "tetrisched", "preferences": "hard"},
+    "rayon_hadoop": {**_RAYON, "preemption": {"enabled": True}},
+    "rayon_unpadded": {"kind": "rayon", "preemption": _FAST},
+    "rayon_earliest": {**_RAYON, "preemption": _FAST, "fit": "earliest"},
+}
+#: How far plans reach, in s, by what a table calls the policy.
+AHEAD: Final = {
+    "no_plan_ahead": 0,
+    "ahead_44": 44,
+    BASELINE: 96,
+    "ahead_120": 120,
+    "ahead_144": 144,
+}
+KNOWN: Final[Mapping[str, dict[str, Any]]] = {
+    **POLICIES,
+    **VARIANTS,
+    **{
+        label: {"kind": "tetrisched", "plan_ahead_s": float(seconds)}
+        for label, seconds in AHEAD.items()
+        if label not in POLICIES
+    },
 }
 HEAD: Final = (
     "policy",
@@ -64,7 +102,9 @@ HEAD: Final = (
 class Measured(msgspec.Struct, frozen=True):
     """One run. cycles: CPU seconds of each plan. rest_s: mean JCT without deadlines.
 
-    due: jobs with a deadline. met: those that kept it. accepted: those that a plan ever had keep it. kept: both.
+    due: jobs with a deadline. met: those that kept it. accepted: those that a plan ever had keep it, or that a calendar
+    accepted. kept: both. arrivals_s: time of the last arrival. span_s: of the last end. load: work over room until the
+    last arrival.
     """
 
     due: int
@@ -73,14 +113,18 @@ class Measured(msgspec.Struct, frozen=True):
     kept: int
     rest_s: float
     cycles: tuple[float, ...]
+    arrivals_s: float
+    span_s: float
+    load: float
 
 
 class Watched:
-    """Remembers which deadlines a plan has ever kept, and how long each tick took at which anybody waited."""
+    """Remembers which deadlines were ever accepted, and the CPU time of the first tick of each cycle, which plans."""
 
     def __init__(self) -> None:
         self.accepted: set[str] = set()
         self.cycles: list[float] = []
+        self._last = -1
 
     def __call__(self, scheduler: Scheduler, event: Event, decide: api.Decide) -> list[Decision]:
         """See `api.Watch`."""
@@ -88,23 +132,31 @@ class Watched:
             return decide(event)
         begun = time.process_time()
         decisions = decide(event)
-        self.cycles.append(time.process_time() - begun)
+        if event.at // _CYCLE_MS != self._last:
+            self._last = event.at // _CYCLE_MS
+            self.cycles.append(time.process_time() - begun)
         state, policy = scheduler.state, scheduler.policy
         self.accepted |= {name for name, job in state.jobs.items() if policy.about(job).get("accepted")}
         return decisions
 
 
-#: By name of each rack the instance type of its nodes, which have room for one task each.
+#: By name of each rack, whether it has GPUs.
 KINDS: Final = {f"{'gpu' if rack < GPU_RACKS else 'plain'}-{rack}": rack < GPU_RACKS for rack in range(RACKS)}
-NODES: Final = {f"{rack}-{number + 1}": has_gpus for rack, has_gpus in KINDS.items() for number in range(RACK)}
 
 
-def cluster() -> dict[str, Any]:
+def nodes_of(size: int) -> dict[str, bool]:
+    """The nodes of a cluster of this many, and whether each has GPUs."""
+    return {
+        f"{rack}-{n + 1:0{len(str(size // RACKS))}}": gpus for rack, gpus in KINDS.items() for n in range(size // RACKS)
+    }
+
+
+def cluster(size: int) -> dict[str, Any]:
     """Racks of equal nodes that decide at once."""
     racks = [
         {
             "name": f"{rack}-",
-            "count": RACK,
+            "count": size // RACKS,
             "capacity": {"cpu": 1},
             "rack": rack,
             "kind": "gpu" if has_gpus else "plain",
@@ -114,15 +166,17 @@ def cluster() -> dict[str, Any]:
     return {"nodes": racks, "profile": "events"}
 
 
-def workload(seed: int) -> Workload:
-    """The jobs of a seed."""
+def workload(seed: int, size: int = USUAL) -> Workload:
+    """The jobs of a seed for a cluster of a size."""
     random = keyed.generator(seed, "tetrisched's jobs")
-    arrivals = np.cumsum(random.exponential(1000 * _APART_S, JOBS))
-    made = (_job(f"j{number:02}", int(at), random) for number, at in enumerate(arrivals))
+    scale = size // USUAL
+    arrivals = np.cumsum(random.exponential(1000 * _APART_S / scale, JOBS * scale))
+    nodes = nodes_of(size)
+    made = (_job(f"j{number:02}", int(at), random, nodes) for number, at in enumerate(arrivals))
     return Workload(name=f"jobs-{seed}", jobs=tuple(made), resources=("cpu",))
 
 
-def _job(name: str, at: int, random: np.random.Generator) -> WorkloadJob:
+def _job(name: str, at: int, random: np.random.Generator, nodes: Mapping[str, bool]) -> WorkloadJob:
     """Three of four have a deadline: gangs that would like GPUs, or one rack for all. The others take what there is."""
     kind = ("gpu", "mpi", "rest")[int(random.choice(3, p=(0.375, 0.375, 0.25)))]
     mean, tasks = float(random.uniform(20_000, 80_000)), int(random.integers(4, 25 if kind == "rest" else 9))
@@ -132,32 +186,32 @@ def _job(name: str, at: int, random: np.random.Generator) -> WorkloadJob:
     times: RunTimes = Drawn(mean, 0.1)
     if kind == "gpu":
         job = msgspec.structs.replace(job, deadline=due, wishes=Wishes(prefer=(Wish(device="gpu"), Wish())))
-        times = _by_kind(mean, tasks, random)
+        times = _by_kind(mean, tasks, random, nodes)
     elif kind == "mpi":
         ways = Wish(same_rack=True), Wish(slowdown=_SLOWER)
         job = msgspec.structs.replace(job, deadline=due, wishes=Wishes(prefer=ways))
     return WorkloadJob(job=job, submit_ms=at, runtimes=(times,), apart=_SLOWER if kind == "mpi" else 1.0)
 
 
-def _by_kind(mean: float, tasks: int, random: np.random.Generator) -> PerNode:
+def _by_kind(mean: float, tasks: int, random: np.random.Generator, nodes: Mapping[str, bool]) -> PerNode:
     """Run times of tasks that are faster on nodes with GPUs."""
-    there = {node: 1.0 if has_gpus else _SLOWER for node, has_gpus in NODES.items()}
+    there = {node: 1.0 if has_gpus else _SLOWER for node, has_gpus in nodes.items()}
     drawn = np.maximum(1.0, random.normal(mean, 0.1 * mean, tasks))
     return PerNode(tuple(there), tuple(tuple(round(ms * factor) for factor in there.values()) for ms in drawn))
 
 
-def measure(label: str, error: float | None, seed: int) -> Measured:
-    """Run one seed under one of POLICIES with estimates as wrong as this, or under one of OTHERS (None)."""
-    if error is None:
-        return _run(OTHERS[label], {}, seed)
-    told = {"predictor": {"kind": "oracle", "error": [error, error]}}
-    return _run({"kind": "tetrisched", **POLICIES[label]}, told, seed)
-
-
-def _run(policy: Mapping[str, Any], told: Mapping[str, Any], seed: int) -> Measured:
+def measure(label: str, size: int, error: float | None, seed: int) -> Measured:
+    """Run one seed under one of KNOWN with estimates as wrong as this, or under one of OTHERS (None)."""
+    policy = OTHERS[label] if error is None else KNOWN[label]
+    told = {} if error is None else {"predictor": {"kind": "oracle", "error": [error, error]}}
     queues = [{"name": DUE, "guaranteed": "75%"}, {"name": REST, "guaranteed": "25%"}]
     made = document(
-        "wishes", [seed], {"one": {**policy, **told}}, cluster=cluster(), queues=queues, workload=workload(seed)
+        "wishes",
+        [seed],
+        {"one": {**policy, **told}},
+        cluster=cluster(size),
+        queues=queues,
+        workload=workload(seed, size),
     )
     watched = Watched()
     ended = api.play(made, watch=watched).jobs
@@ -165,6 +219,7 @@ def _run(policy: Mapping[str, Any], told: Mapping[str, Any], seed: int) -> Measu
     hurried = ended.filter(pl.col("deadline_ms").is_not_null())
     due = dict(hurried.select("id", (finished <= pl.col("deadline_ms")).fill_null(False)).iter_rows())
     rest = ended.filter(pl.col("deadline_ms").is_null() & finished.is_not_null())
+    arrivals_ms = ended.select(pl.col("submit_ms").max()).item()
     return Measured(
         due=len(due),
         met=sum(due.values()),
@@ -172,28 +227,67 @@ def _run(policy: Mapping[str, Any], told: Mapping[str, Any], seed: int) -> Measu
         kept=sum(due[name] for name in watched.accepted),
         rest_s=rest.select(jct_s).item(),
         cycles=tuple(watched.cycles),
+        arrivals_s=arrivals_ms / 1000,
+        span_s=ended.select(finished.max()).item() / 1000,
+        load=ended.select(pl.col("work_ms").sum()).item() / arrivals_ms / size,
     )
 
 
-def rows(
-    runs: Mapping[str, Sequence[Measured]], beside: Sequence[Measured], *, plans: bool = True
-) -> Iterator[list[str]]:
+Runs = Mapping[str, Sequence[Measured]]
+
+
+def rows(runs: Runs, beside: Sequence[Measured]) -> Iterator[list[str]]:
     """Cells of HEAD; runs: by policy, one for each seed. beside: what each is compared with, seed by seed."""
     for label, seeds in runs.items():
-        less = [100 * (one.met - other.met) / one.due for one, other in zip(seeds, beside, strict=True)]
         cycles = [1000 * cycle for each in seeds for cycle in each.cycles]
-        accepted = (
-            over_seeds([100 * each.accepted / each.due for each in seeds]),
-            over_seeds([100 * each.kept / each.accepted for each in seeds if each.accepted]),
-        )
+        plans = label not in OTHERS and KNOWN[label]["kind"] == "tetrisched"
         yield [
             label,
-            over_seeds([100 * each.met / each.due for each in seeds]),
-            "-" if seeds == beside else over_seeds(less),
-            *(accepted if plans else "--"),
+            over_seeds(_met(seeds)),
+            "-" if seeds is beside else over_seeds(_less(seeds, beside)),
+            *((over_seeds(_accepted(seeds)), over_seeds(_kept(seeds))) if label not in OTHERS else "--"),
             over_seeds([each.rest_s for each in seeds]),
             *((f"{fmean(cycles):.0f}", f"{max(cycles):.0f}") if plans else "--"),
         ]
+
+
+def _met(seeds: Sequence[Measured]) -> list[float]:
+    """Deadlines met, in %."""
+    return [100 * each.met / each.due for each in seeds]
+
+
+def _less(seeds: Sequence[Measured], beside: Sequence[Measured]) -> list[float]:
+    """The difference of deadlines met, seed by seed, in points."""
+    return [mine - other for mine, other in zip(_met(seeds), _met(beside), strict=True)]
+
+
+def _accepted(seeds: Sequence[Measured]) -> list[float]:
+    """Deadlines accepted, in %."""
+    return [100 * each.accepted / each.due for each in seeds]
+
+
+def _kept(seeds: Sequence[Measured]) -> list[float]:
+    """Accepted deadlines met, in %."""
+    return [100 * each.kept / each.accepted for each in seeds if each.accepted]
+
+
+def by_error(found: Mapping[float, Runs], tell: Callable[[str, float], Sequence[float]]) -> str:
+    """A table of policies by errors of estimates. tell: values by seed, of a policy and an error."""
+    head = ["policy", *(said(error, error) for error in found)]
+    labels = next(iter(found.values()))
+    return table(head, [[label, *(over_seeds(tell(label, error)) for error in found)] for label in labels])
+
+
+def caption(runs: Runs, size: int) -> str:
+    """What a table was measured on: cluster, jobs, span, load, seeds."""
+    seeds = next(iter(runs.values()))
+    ends = [each.span_s / 60 for one in runs.values() for each in one]
+    arrivals, load = fmean(each.arrivals_s / 60 for each in seeds), fmean(each.load for each in seeds)
+    return (
+        f"{size} nodes, {JOBS * size // USUAL} jobs a seed, which arrive in {arrivals:.1f} minutes and end within "
+        f"{fmean(ends):.1f} (mean) to {max(ends):.1f} (most); load {load:.2f}; {len(seeds)} seeds. All jobs count, "
+        "the first too."
+    )
 
 
 def main(
@@ -204,17 +298,38 @@ def main(
 ) -> None:
     """Run everything, and write docs/results-wishes.md."""
     template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
-    kinds = [*((label, error) for error in ERRORS for label in POLICIES), *((label, None) for label in OTHERS)]
-    cells = [(label, error, seed) for label, error in kinds for seed in range(1, seeds + 1)]
+    kinds = [
+        *((label, USUAL, 0.0) for label in KNOWN),
+        *((label, USUAL, None) for label in OTHERS),
+        *((label, LARGE, 0.0) for label in POLICIES),
+        *((label, USUAL, error) for error in ERRORS if error for label in POLICIES),
+    ]
+    cells = [(*kind, seed) for seed in range(1, seeds + 1) for kind in kinds]  # a page of fewer seeds is soon there
     found = dict(zip(cells, measured(out, Measured, measure, cells, jobs), strict=True))
 
-    def of(labels: Iterable[str], error: float | None) -> dict[str, list[Measured]]:
-        return {label: [found[label, error, seed] for seed in range(1, seeds + 1)] for label in labels}
+    def of(labels: Iterable[str], error: float | None, size: int = USUAL) -> dict[str, list[Measured]]:
+        return {label: [found[label, size, error, seed] for seed in range(1, seeds + 1)] for label in labels}
 
-    best = {error: [found[BASELINE, error, seed] for seed in range(1, seeds + 1)] for error in ERRORS}
-    known = {said(error, error): table(HEAD, list(rows(of(POLICIES, error), best[error]))) for error in ERRORS}
-    others = table(HEAD, list(rows(of(OTHERS, None), best[0.0], plans=False)))
-    write_file(docs / f"{NAME}.md", filled(template, tetrisched=known, others=others, seeds=seeds, jobs=JOBS))
+    exact, large = of([*POLICIES, *VARIANTS], 0.0), of(POLICIES, 0.0, LARGE)
+    ahead, others = of(AHEAD, 0.0), of(OTHERS, None)
+    swept = {error: of(POLICIES, error) for error in ERRORS}
+
+    def whole(runs: Runs, beside: Sequence[Measured], size: int = USUAL) -> str:
+        return f"{caption(runs, size)}\n\n{table(HEAD, list(rows(runs, beside)))}"
+
+    best = exact[BASELINE]
+    tables = {
+        "exact": whole({**exact, **others}, best),
+        "ahead": whole({**ahead, BASELINE: best}, best),
+        "large": whole(large, large[BASELINE], LARGE),
+        "swept": caption(swept[ERRORS[0]], USUAL),
+        "met": by_error(swept, lambda label, error: _met(swept[error][label])),
+        "less": by_error(swept, lambda label, error: _less(swept[error][label], swept[error][BASELINE])),
+        "accepted": by_error(swept, lambda label, error: _accepted(swept[error][label])),
+        "kept": by_error(swept, lambda label, error: _kept(swept[error][label])),
+        "rest": by_error(swept, lambda label, error: [each.rest_s for each in swept[error][label]]),
+    }
+    write_file(docs / f"{NAME}.md", filled(template, **tables))
     typer.echo(f"{docs / NAME}.md written", err=True)
 
 

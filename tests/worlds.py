@@ -34,6 +34,7 @@ NOTES: Final[Mapping[str, str]] = {
     "fair_yarn": "without preemption",
     "planned": "without planners that copy",
     "played": "without copies",
+    "rayon": "without preemption",
 }
 
 

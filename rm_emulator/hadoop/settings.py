@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from rm_emulator.hadoop.configuration import Configuration
-from schedulers.policies.capacity import Preemption
+from schedulers.yarn.preemption import Preemption
 
 CAPACITY: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
 FAIR: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fair.FairScheduler"

@@ -14,12 +14,11 @@ from schedulers.core.resources import Vector
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.locality import LocalityDelay
 from schedulers.yarn.policy import Size, Units, YarnPolicy
-from schedulers.yarn.preemption import MonitorConfig
+from schedulers.yarn.preemption import Fraction, Preemption
 from schedulers.yarn.queues import QueueConfig
 from schedulers.yarn.tree import ROUNDING, Branch, fraction, parts, tree, unknown
 
 Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
-Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class CapacityQueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -34,17 +33,6 @@ class CapacityQueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     child_ordering: Literal["utilization", "priority-utilization"] = "utilization"
     priority: int = 0
     preemptible: bool | None = None
-
-
-class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """yarn.resourcemanager.monitor.capacity.preemption.*; times in ms, the rest as fractions."""
-
-    enabled: bool = False
-    period_ms: Annotated[int, msgspec.Meta(ge=1)] = 3000
-    max_wait_before_kill_ms: int = 15_000
-    total_per_round: Fraction = 0.1
-    max_ignored_over_capacity: float = 0.1
-    natural_termination_factor: Fraction = 0.2
 
 
 @policies.register("capacity", source="Hadoop 3.3 CapacityScheduler; checked against real runs (yarn-sls-measured)")
@@ -222,7 +210,7 @@ class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
         return self.params.minimum_allocation is not None
 
     def _make(self, view: ClusterView, units: Units) -> CapacityScheduler:
-        params, monitor = self.params, self.params.preemption
+        params = self.params
         return CapacityScheduler(
             CapacityConfig(
                 root=_config(tree(view.queues, view.queue_names()), params.queues, tuple(view.capacity)),
@@ -237,15 +225,7 @@ class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
                 most_containers=params.maximum_container_assignments,
                 most_off_switch=params.maximum_offswitch_assignments,
                 am_share=params.maximum_am_resource_percent,
-                monitor=MonitorConfig(
-                    period=monitor.period_ms,
-                    wait_before_kill=monitor.max_wait_before_kill_ms,
-                    budget=monitor.total_per_round,
-                    dead_zone=monitor.max_ignored_over_capacity,
-                    natural_end=monitor.natural_termination_factor,
-                )
-                if monitor.enabled
-                else None,
+                monitor=params.preemption.config(),
             )
         )
 

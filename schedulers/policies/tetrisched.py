@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.policy import policies
+from schedulers.planning.rayon.calendar import Calendar
 from schedulers.planning.tetrisched.policy import PlanAheadPolicy, PlanAheadSettings
 
 
@@ -37,8 +38,20 @@ class TetriSched(PlanAheadPolicy, NeedsEstimates):
                 "plans; 0: only starts now",
             ),
         ] = 96.0
+        admission: Annotated[
+            Literal["plan", "calendar"],
+            msgspec.Meta(
+                description="what accepts deadlines, which go before others: a plan that keeps the deadline (plan), or "
+                "Rayon's calendar when the job is first planned (calendar)"
+            ),
+        ] = "plan"
 
     params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        if params.admission == "calendar":
+            self._calendar = Calendar()
 
     @classmethod
     def ahead_ms(cls, params: Any) -> int | None:

@@ -110,7 +110,7 @@ def _by_amount(view: ClusterView) -> bool:
 
 
 class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
-    """The common part of `capacity` and `fair_yarn`."""
+    """The common part of `capacity`, `fair_yarn` and `rayon`."""
 
     triggers = Triggers(every_beat=True)
 
@@ -136,6 +136,10 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
     @abstractmethod
     def _make(self, view: ClusterView, units: Units) -> Y:
         """Empty books in these units."""
+
+    def _path(self, job: Job, view: ClusterView) -> str:
+        """The path of a job's leaf queue."""
+        return path_of(job.queue, view.queues)
 
     def _catch_up(self, yarn: Y, now: int) -> None:
         """Do the work due before now, by YARN's own clock."""
@@ -170,7 +174,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
         if isinstance(event, Heartbeat):
             self._beat(yarn, event.node, view)
         elif isinstance(event, Tick):
-            self._monitor(yarn, event.at)
+            self._monitor(yarn, view)
 
     def _is_idle(self, view: ClusterView) -> bool:
         """Whether a beat changes nothing: nothing is asked for, and no node is kept for anybody.
@@ -193,7 +197,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
         name: str | None = getattr(event, "job", None)
         if isinstance(event, JobSubmitted):
             name = event.job.id
-            if not yarn.takes(path_of(event.job.queue, view.queues)):
+            if not yarn.takes(self._path(event.job, view)):
                 self._yarn = None  # the first job of a queue that nobody declared
                 return
         elif isinstance(event, _ENDS):
@@ -233,7 +237,7 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
         master = next((stage for stage in job.spec.stages if stage.master), None)
         yarn.add_app(
             job.id,
-            path_of(job.spec.queue, view.queues),
+            self._path(job.spec, view),
             job.spec.user or "default",
             now=job.submitted,
             am=None if master is None or job.cancelled else self._units.demand(master.demand),
@@ -336,9 +340,9 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes, PassesBeats):
         yarn.looked = False
         return [action for action in yarn.beat(node, view.now) if isinstance(action, Grant)]
 
-    def _monitor(self, yarn: Y, now: int) -> None:
+    def _monitor(self, yarn: Y, view: ClusterView) -> None:
         """A round of the preemption monitor."""
-        for measure in yarn.monitor(now):
+        for measure in yarn.monitor(view.now):
             if isinstance(measure, Kill) and (number := self._ours.get(measure.container)) is not None:
                 self._victims.append(Victim(number, measure.rule, measure.cause))
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated
 
 import msgspec
 
 from schedulers.yarn.vectors import Calculator, Vector, minus, most, plus, single, times
+
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class MonitorConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +29,29 @@ class MonitorConfig(msgspec.Struct, frozen=True, kw_only=True):
     budget: float = 0.1
     dead_zone: float = 0.1
     natural_end: float = 0.2
+
+
+class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The same as settings of a policy, with Hadoop's defaults."""
+
+    enabled: bool = False
+    period_ms: Annotated[int, msgspec.Meta(ge=1)] = 3000
+    max_wait_before_kill_ms: int = 15_000
+    total_per_round: Fraction = 0.1
+    max_ignored_over_capacity: float = 0.1
+    natural_termination_factor: Fraction = 0.2
+
+    def config(self) -> MonitorConfig | None:
+        """The monitor's settings; None: there is no monitor."""
+        if not self.enabled:
+            return None
+        return MonitorConfig(
+            period=self.period_ms,
+            wait_before_kill=self.max_wait_before_kill_ms,
+            budget=self.total_per_round,
+            dead_zone=self.max_ignored_over_capacity,
+            natural_end=self.natural_termination_factor,
+        )
 
 
 class QueueUse(msgspec.Struct, kw_only=True, eq=False):

@@ -62,6 +62,11 @@ VARIANTS = [
     Subject(policy={**JOCKEY, "policy": {"kind": "gs"}, "indicator": "cp"}, predictor=PILOTS),
     Subject(policy={**JOCKEY, "policy": {"kind": "drf"}, "control": "amdahl"}, predictor={"kind": "three_sigma"}),
     Subject(policy={**JOCKEY, "policy": {"kind": "sjf"}, "control": "max"}, predictor={"kind": "oracle"}),
+    Subject(policy={"kind": "tetrisched", "admission": "calendar"}, predictor={"kind": "oracle"}),
+    Subject(
+        policy={"kind": "rayon", "fit": "earliest", "padding": 0.2, "preemption": {"enabled": True}},
+        predictor={"kind": "oracle", "error": [-0.5, 1.0]},
+    ),
     Subject(policy={"kind": "fifo", "tie": "random"}, placement={"kind": "best_fit", "tie": "random"}),
     Subject(policy={"kind": "curves", "inverted_levels": False}, predictor={"kind": "three_sigma"}),
     Subject(

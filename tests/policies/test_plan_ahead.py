@@ -143,6 +143,16 @@ def test_a_way_over_the_budget_is_left_out() -> None:
     assert where(one.handle(Tick(0))) == {"a": ["g0", "g1"]}
 
 
+@pytest.mark.parametrize("admission", ["plan", "calendar"])
+def test_a_calendar_accepts_in_the_order_of_arrival_and_plans_accept_the_most(admission: str) -> None:
+    one = made({"kind": "tetrisched", "admission": admission}, [node("a"), node("b")])
+    for name, due in (("first", 12_000), ("second", 8000), ("third", 8000)):
+        submit(one, gang(name, deadline=due, wishes=Wishes(value=3.0 if name == "third" else 1.0)), 8000)
+    one.handle(Tick(0))
+    accepted = {name for name in ("first", "second", "third") if one.explain(name).about == {"accepted": True}}
+    assert accepted == ({"third"} if admission == "plan" else {"first"})
+
+
 def test_an_accepted_deadline_goes_before_what_is_worth_more() -> None:
     one = made("tetrisched", [node("n")])
     submit(one, Job(id="due", stages=(stage(),), deadline=10_500), 10_000)

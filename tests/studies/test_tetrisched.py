@@ -21,8 +21,13 @@ def test_the_page_has_every_policy_with_every_error(tmp_path: Path, monkeypatch:
     for _ in range(2):  # the second time from what is kept
         tetrisched.main(out=tmp_path / "out", docs=tmp_path, seeds=2, jobs=1)
     page = (tmp_path / f"{tetrisched.NAME}.md").read_text(encoding="utf-8")
-    assert [page.count(f"\n| {policy} | ") for policy in tetrisched.POLICIES] == [2] * len(tetrisched.POLICIES)
-    assert [page.count(f"\n| {policy} | ") for policy in tetrisched.OTHERS] == [1] * len(tetrisched.OTHERS)
+    tables = 5 + 2  # by error, and with right estimates on either cluster
+    told = {policy: page.count(f"\n| {policy} | ") for policy in tetrisched.KNOWN | tetrisched.OTHERS}
+    others = dict.fromkeys((*tetrisched.VARIANTS, *tetrisched.OTHERS), 1)
+    ahead = dict.fromkeys(tetrisched.AHEAD, 1)
+    swept = {policy: tables + ahead.pop(policy, 0) for policy in tetrisched.POLICIES}
+    assert told == {**swept, **others, **ahead}
+    assert page.count("2 seeds") == 4
     assert "nan" not in page
 
 
@@ -38,7 +43,21 @@ def test_three_of_four_jobs_have_wishes_and_a_deadline_that_they_could_keep() ->
 
 def test_what_is_measured_anew_says_the_same_but_for_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tetrisched, "JOBS", 12)
-    first, second = (tetrisched.measure("tetrisched", 0.0, 1) for _ in "ab")
+    first, second = (tetrisched.measure("tetrisched", tetrisched.USUAL, 0.0, 1) for _ in "ab")
     assert msgspec.structs.replace(first, cycles=()) == msgspec.structs.replace(second, cycles=())
     assert first.due >= first.accepted >= first.kept > 0
     assert first.cycles
+
+
+def test_a_larger_cluster_has_as_many_times_the_jobs_in_the_same_time() -> None:
+    small, large = (tetrisched.workload(1, size).jobs for size in (tetrisched.USUAL, tetrisched.LARGE))
+    assert len(large) == 4 * len(small)
+    assert large[-1].submit_ms == pytest.approx(small[-1].submit_ms, rel=0.2)
+    assert len(tetrisched.nodes_of(tetrisched.LARGE)) == tetrisched.LARGE
+
+
+def test_work_is_counted_against_the_room_until_the_last_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tetrisched, "JOBS", 12)
+    one = tetrisched.measure("fifo", tetrisched.USUAL, None, 1)
+    assert one.arrivals_s < one.span_s
+    assert 0.3 < one.load < 3

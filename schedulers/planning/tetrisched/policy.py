@@ -26,6 +26,7 @@ from schedulers.core.events import Event, SearchEnded, Tick
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
 from schedulers.core.reasons import Reason
 from schedulers.kit.paths import to_output
+from schedulers.planning.rayon.calendar import Calendar, reserve_for
 from schedulers.planning.tetrisched.start_plan import How, PlannedStart, Request, StartPlan, one_by_one, plan
 from schedulers.planning.tetrisched.strl import leaves
 from schedulers.planning.tetrisched.supply import Ints, Supply
@@ -196,6 +197,7 @@ class PlanAheadPolicy(Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, Tel
         self._later: dict[str, StartLater] = {}
         self._accepted: dict[str, None] = {}
         self._ended: SearchEnded | None = None  # a replay's knowledge of the next plan
+        self._calendar: Calendar | None = None  # accepts deadlines in place of plans
 
     @classmethod
     def ahead_ms(cls, params: Any) -> int | None:
@@ -260,6 +262,7 @@ class PlanAheadPolicy(Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, Tel
 
         Apart, because a plan within a tenth of the best could leave out all stages worth a thousandth (section 4.4).
         """
+        self._admit(view)
         stages = [
             (job, stage)
             for job in view.waiting.values()
@@ -277,6 +280,13 @@ class PlanAheadPolicy(Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, Tel
                 self.search_result = known = SearchEnded(view.now, number, made.how)
         self._follow(made, view)
 
+    def _admit(self, view: ClusterView) -> None:
+        """Jobs that are new to the calendar ask for a reservation."""
+        if self._calendar is not None:
+            for job in view.waiting.values():
+                if reserve_for(self._calendar, job, view):
+                    self._accepted[job.id] = None
+
     def expressions(self, view: ClusterView) -> list[tuple[JobState, StageState, WishExpression | None]]:
         """Expressions of a plan made now, by stage; None for wishes beyond the cluster."""
         stages = [(job, stage) for job in view.waiting.values() for stage in job.open_stages()]
@@ -293,7 +303,8 @@ class PlanAheadPolicy(Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, Tel
 
     def _follow(self, made: _Plan, view: ClusterView) -> None:
         self._starts = made.starts
-        self._accepted |= dict.fromkeys(made.accepted)
+        if self._calendar is None:
+            self._accepted |= dict.fromkeys(made.accepted)
         for name in {**self._later, **made.later}:
             if (name in self._later) != (name in made.later):
                 view.recheck_reason(name)
@@ -339,7 +350,7 @@ class PlanAheadPolicy(Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, Tel
         return f"nothing of it starts by the last plan; the next one is made within {self.cycle_ms / 1000:g} s"
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """Whether a plan has ever had the job end by its deadline."""
+        """Whether a plan has ever had the job end by its deadline, or the calendar has accepted the job."""
         return {"accepted": job.id in self._accepted} if self._class(job) < 2 else {}
 
     # -- memory -----------------------------------------------------------------------------------
@@ -351,7 +362,8 @@ class PlanAheadPolicy(Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, Tel
             for (job, stage), there in self._starts.items()
         ]
         later = msgspec.to_builtins(self._later)
-        return {"planned": self._planned, "starts": starts, "later": later, "accepted": list(self._accepted)}
+        data = {"planned": self._planned, "starts": starts, "later": later, "accepted": list(self._accepted)}
+        return data if self._calendar is None else {**data, "calendar": self._calendar.dump()}
 
     def load(self, data: Any, view: ClusterView) -> None:
         """See Policy.load."""
@@ -360,6 +372,8 @@ class PlanAheadPolicy(Policy, OneTaskEach, KeepsNodes, WantsNodes, Searches, Tel
             self._starts[job, stage] = [StartNow(frozenset(nodes), count, spread) for nodes, count, spread in there]
         self._later = msgspec.convert(data["later"], dict[str, StartLater])
         self._accepted = dict.fromkeys(data["accepted"])
+        if self._calendar is not None:
+            self._calendar.load(data["calendar"])
         self._update_wanted_nodes()
 
 
