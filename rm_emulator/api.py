@@ -114,12 +114,15 @@ class Played:
         )
 
     @property
+    def tries(self) -> pl.DataFrame:
+        """A row per attempt of a scheduler with thinking time at a job, the columns of tries.parquet; else empty."""
+        return pl.DataFrame([msgspec.structs.asdict(row) for row in self._kept.tries])
+
+    @property
     def schedulers(self) -> dict[str, ThinkerFigures]:
         """Busyness, conflicts and waits of each, as `schedulers` in summary.json."""
-        if not self._kept.tries:
-            return {}
-        tries = pl.DataFrame([msgspec.structs.asdict(row) for row in self._kept.tries])
-        return thinkers(tries, self.jobs, self.end_ms / 1000)
+        tries = self.tries
+        return {} if tries.is_empty() else thinkers(tries, self.jobs, self.end_ms / 1000)
 
 
 def play(

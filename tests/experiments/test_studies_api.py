@@ -112,6 +112,12 @@ def test_schedulers_that_take_their_time_have_figures() -> None:
     assert {name: figures.jobs for name, figures in played.schedulers.items()} == {"one": 2, "two": 2}
 
 
+def test_attempts_of_schedulers_are_told_one_by_one() -> None:
+    played = api.play(scenario(OWN, architecture=SEVERAL))
+    assert played.tries["job"].unique().sort().to_list() == ["j0", "j1", "j2", "j3"]
+    assert len(played.tries) == sum(each.attempts for each in played.schedulers.values())
+
+
 def test_one_scheduler_can_be_watched_several_cannot() -> None:
     with pytest.raises(ValueError, match="2 schedulers decide: one can be watched"):
         api.play(scenario(OWN, architecture=SEVERAL), watch=lambda _, event, decide: decide(event))

@@ -49,8 +49,10 @@ class TwoLevelProfile(ThinkingProfile):
         seen = [offer.get(index, nothing) for index in range(len(self.free))]
         self.set_foreign_use(scheduler, range(len(self.free)), seen)
         self._offers[scheduler.number] = offer
+        # All that was on offer to nobody: nothing is left, so that no node has to be settled by itself.
         for index in offer:
-            self.node_changed(index, scheduler.number)
+            self._unoffered[index] = nothing
+        self._available_nodes.clear()
 
     def attempt_ended(self, scheduler: ThinkingScheduler) -> None:
         """Free the unused room of the offer."""
