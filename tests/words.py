@@ -92,8 +92,9 @@ def pages() -> list[Path]:
 
 
 def prose(text: str) -> int:
-    """Words of a page; blocks of code are no prose."""
-    return len(re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE).split())
+    """Words of a page; blocks of code are no prose, and what a template fills in is a single word."""
+    filled = re.sub(r"\{\{.*?\}\}|\{%.*?%\}", "x", text, flags=re.DOTALL)
+    return len(re.sub(r"^```.*?^```$", "", filled, flags=re.DOTALL | re.MULTILINE).split())
 
 
 def page_words() -> dict[Path, int]:
