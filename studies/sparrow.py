@@ -30,12 +30,14 @@ from studies.tables import filled, over_seeds, table
 NAME: Final = "results-sparrow"
 METHODS: Final = ("random", "per_task", "batch", "late_binding", IDEAL)
 LOADS: Final = (0.5, 0.7, 0.8, 0.9, 0.95)
+#: Mean task times of the long runs; five times as many for random workers at load 0.95, an eighth on 10,000 workers.
+SPAN: Final = 400.0
 
 
-def responses() -> dict[tuple[str, float], Case]:
+def responses(span: float = SPAN) -> dict[tuple[str, float], Case]:
     """Methods over loads. At load 0.95 queues of `random`, each for itself, forget their start slowly."""
     return {
-        (method, load): Case(method=method, load=load, span=2000 if (method, load) == ("random", 0.95) else 400)
+        (method, load): Case(method=method, load=load, span=5 * span if (method, load) == ("random", 0.95) else span)
         for load in LOADS
         for method in METHODS
     }
@@ -47,11 +49,15 @@ TASKS_MS: Final = (4000, 2000, 1000, 500, 200, 100)
 THINK_MS: Final = 1
 #: Of tables whose methods hardly queue: late binding, and what is held against it.
 SHORT: Final = 50
-LARGE: Final = {method: Case(method=method, load=0.8, span=50, workers=10_000) for method in METHODS}
 #: 10 tasks per job on workers of one slot, half of them busy, and messages that take no time, as the formula has it.
 ZERO_WAIT: Final = {
     method: Case(method=method, load=0.5, span=25, workers=2000, slots=1, tasks=10, delay=0) for method in METHODS[:-1]
 }
+
+
+def large(span: float = SPAN) -> dict[str, Case]:
+    """Methods on ten thousand workers."""
+    return {method: Case(method=method, load=0.8, span=span / 8, workers=10_000) for method in METHODS}
 
 
 def side() -> dict[tuple[str, Any], Case]:
@@ -146,13 +152,13 @@ def duration_table(found: Mapping[tuple[str, int], Runs]) -> str:
     return table(("mean task, ms", "thinking per second, s", "late binding", "one scheduler"), rows)
 
 
-def tables(out: Path, seeds: Sequence[int], long_seeds: int, jobs: int = 1) -> dict[str, Any]:
+def tables(out: Path, seeds: Sequence[int], long_seeds: int, span: float, jobs: int = 1) -> dict[str, Any]:
     """Everything measured, by the names that the page has for it. long_seeds: seeds of METHODS over LOADS."""
-    main, aside = responses(), side()
+    main, aside, huge = responses(span), side(), large(span)
     cells = [
         *((case, seed) for seed in seeds for case in (*ZERO_WAIT.values(), *aside.values())),
         *((case, seed) for seed in seeds[:long_seeds] for case in main.values()),
-        *((case, seed) for seed in seeds[:3] for case in LARGE.values()),
+        *((case, seed) for seed in seeds[: min(3, long_seeds)] for case in huge.values()),
     ]
     kept = dict(zip(cells, measured(out, Ran, measure, cells, jobs), strict=True))
 
@@ -163,7 +169,7 @@ def tables(out: Path, seeds: Sequence[int], long_seeds: int, jobs: int = 1) -> d
         return {row: of(case) for (where, row), case in aside.items() if where == name}
 
     found = {key: of(case, long_seeds) for key, case in main.items()}
-    large_runs = {method: of(case, 3) for method, case in LARGE.items()}
+    large_runs = {method: of(case, min(3, long_seeds)) for method, case in huge.items()}
     head = ("mean, ms", "p99, ms")
     return {
         "means": response_table(found),
@@ -178,7 +184,10 @@ def tables(out: Path, seeds: Sequence[int], long_seeds: int, jobs: int = 1) -> d
         "hosts": row_table(("method", *head), part("hosts")),
         "seeds": len(seeds),
         "long_seeds": len(seeds[:long_seeds]),
-        "large_seeds": len(seeds[:3]),
+        "large_seeds": len(seeds[: min(3, long_seeds)]),
+        "span": f"{span:g}",
+        "large_span": f"{span / 8:g}",
+        "longest_span": f"{5 * span:g}",
         "think": THINK_MS,
         "relaxation": f"{relaxation(4, 0.95):.0f}",
         "above": lambda method: over_seeds(
@@ -195,11 +204,12 @@ def main(
     docs: Annotated[Path, typer.Option(help="folder whose results-sparrow.in.md is to become a page")] = Path("docs"),
     seeds: Annotated[int, typer.Option(min=2, help="number of seeds")] = 10,
     long_seeds: Annotated[int, typer.Option(min=2, help="seeds of the long runs: 20 CPU minutes each")] = 10,
+    span: Annotated[float, typer.Option(min=1, help="mean task times of the long runs")] = SPAN,
     jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
 ) -> None:
     """Measure everything and write the page: about four CPU hours for ten seeds."""
     template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
-    write_file(docs / f"{NAME}.md", filled(template, **tables(out, range(1, seeds + 1), long_seeds, jobs)))
+    write_file(docs / f"{NAME}.md", filled(template, **tables(out, range(1, seeds + 1), long_seeds, span, jobs)))
     typer.echo(f"{docs / NAME}.md written", err=True)
 
 

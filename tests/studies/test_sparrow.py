@@ -66,13 +66,12 @@ def test_tasks_with_hosts_run_on_these_alone() -> None:
 @pytest.mark.slow
 def test_the_page_is_made_of_kept_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"workers": 40, "slots": 2, "span": 8.0, "tasks": 4}
-    made = sparrow.responses(), sparrow.side()
-    shrunk = [{key: msgspec.structs.replace(case, **small) for key, case in cases.items()} for cases in made]
-    monkeypatch.setattr(sparrow, "responses", lambda: shrunk[0])
-    monkeypatch.setattr(sparrow, "side", lambda: shrunk[1])
-    for name in ("LARGE", "ZERO_WAIT"):
-        cases = getattr(sparrow, name)
-        monkeypatch.setattr(sparrow, name, {key: msgspec.structs.replace(case, **small) for key, case in cases.items()})
+    for name in ("responses", "side", "large"):
+        cases = getattr(sparrow, name)()
+        shrunk = {key: msgspec.structs.replace(case, **small) for key, case in cases.items()}
+        monkeypatch.setattr(sparrow, name, lambda *_, shrunk=shrunk: shrunk)
+    waits = {key: msgspec.structs.replace(case, **small) for key, case in sparrow.ZERO_WAIT.items()}
+    monkeypatch.setattr(sparrow, "ZERO_WAIT", waits)
     template = Path(__file__).parents[2] / "docs" / f"{sparrow.NAME}.in.md"
     (tmp_path / template.name).write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
     for _ in range(2):  # the second time from what is kept
