@@ -39,7 +39,7 @@ JOCKEY = "spec.policies[1]={kind: jockey, predictor: {kind: oracle}}"
             ["spec.workload.jobs[0].deadline=1h"],
             [
                 "deadlines are measured, but mean nothing to fifo, drf "
-                "(policies that follow them: alsched, jockey, tetrisched)"
+                "(policies that follow them: alsched, jockey, rayon, tetrisched)"
             ],
         ),
         (["spec.workload.jobs[0].deadline=1h", JOCKEY], []),
