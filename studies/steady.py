@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rm_emulator import api
 
 #: Growth up to this part of the second quarter's mean is borne.
-BORNE = 0.05
+BORNE: Final = 0.05
 
 
 def grows(quarters: Sequence[Sequence[float]]) -> bool:
