@@ -28,6 +28,7 @@ def most_at_once(more: str, tasks: int, workers: int, cores: int) -> int:
     jobs = Workload(name="one", jobs=(WorkloadJob(job=job, submit_ms=0, runtimes=(Fixed(1000),)),), resources=("cpu",))
     cluster = {"nodes": [{"count": cores, "capacity": {"cpu": 1}}], "profile": "events"}
     policy = {"kind": "workers", "more": more}
+    mapreduce.register()
     ran = api.play(document("one", [1], {"one": policy}, cluster=cluster, workload=jobs))
     return max(ran.tasks.group_by("started_ms").agg(pl.len())["len"].to_list(), default=0)
 
