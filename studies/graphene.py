@@ -18,8 +18,6 @@ from studies import dags, offline, online, production
 from studies.tables import filled, table
 
 NAME: Final = "results-graphene"
-#: Seeds of side tables, at most.
-FEW: Final = 3
 
 
 def offline_tables(measured: offline.Measured) -> dict[str, object]:
@@ -75,7 +73,6 @@ def page(
         offline=offline_tables(plans),
         online=tables,
         seeds=seeds,
-        few=min(seeds, FEW),
         nodes=online.NODES,
         production=production,
         planned=lambda name: offline.against(plans.production, name),
@@ -104,9 +101,8 @@ def main(
             f"the clock ended the search for {', '.join(plans.stopped)}: these plans hang on the machine", err=True
         )
     online.prepare(out, trace)
-    runs = online.measure(production.MAIN, range(1, seeds + 1), out, jobs)
-    side = {**production.LARGE, **online.EXPERIMENTS, **production.SWEPT}
-    runs |= online.measure(side, range(1, min(seeds, FEW) + 1), out, jobs)
+    experiments = {**production.MAIN, **production.LARGE, **online.EXPERIMENTS, **production.SWEPT}
+    runs = online.measure(experiments, range(1, seeds + 1), out, jobs)
     write_file(docs / f"{NAME}.md", page(template, plans, runs, seeds, online_tables(runs)))
     typer.echo(f"{docs / NAME}.md written", err=True)
 

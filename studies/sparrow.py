@@ -23,7 +23,7 @@ from rm_emulator.known_answers.zero_wait import zero_wait
 from rm_emulator.program import end
 from studies.erlang import longest, relaxation
 from studies.kept import measured
-from studies.sparrow_runs import IDEAL, MEAN_MS, Case, Ran, measure
+from studies.sparrow_runs import IDEAL, MEAN_MS, Case, Ran, measure, measure_tpch
 from studies.steady import grows
 from studies.tables import filled, over_seeds, table
 
@@ -81,6 +81,10 @@ def side() -> dict[tuple[str, Any], Case]:
     }
 
 
+#: TPC-H on about as many workers as the paper's 110, and so many queries of a run.
+TPCH: Final = {method: Case(method=method, load=0.8, span=0, workers=100) for method in METHODS}
+QUERIES: Final = 400
+
 Runs = Sequence[Ran]
 
 
@@ -99,15 +103,28 @@ def response_table(found: Mapping[tuple[str, float], Runs], figure: str = "mean_
     return table(("method", *(f"load {load:g}" for load in loads)), rows)
 
 
+def above_ideal(runs: Runs, ideal: Runs) -> str:
+    """How far the mean response time is above the ideal one, seed by seed, %."""
+    return over_seeds([100 * (run.mean_ms / best.mean_ms - 1) for run, best in zip(runs, ideal, strict=True)], 1)
+
+
+def tpch_table(found: Mapping[str, Runs]) -> str:
+    """A row per method: mean and p99 of queries, and how far the mean is above the ideal one."""
+    rows = [
+        [method, cell(runs), cell(runs, "p99_ms"), "-" if method == IDEAL else above_ideal(runs, found[IDEAL])]
+        for method, runs in found.items()
+    ]
+    return table(("method", "mean, ms", "p99, ms", "mean above ideal, %"), rows)
+
+
 def message_table(found: Mapping[tuple[str, float], Runs], without: Runs) -> str:
-    """Messages per task at load 0.8, and how far the mean response time is above the ideal one, seed by seed."""
-    ideal = [run.mean_ms for run in found[IDEAL, 0.8]]
+    """Messages per task at load 0.8, and how far the mean response time is above the ideal one."""
     named = {method: found[method, 0.8] for method in METHODS} | {"late_binding, no cancellation": without}
     rows = []
     for method, runs in named.items():
         above = "-"
         if method in METHODS:
-            above = over_seeds([100 * (run.mean_ms / best - 1) for run, best in zip(runs, ideal, strict=True)], 1)
+            above = above_ideal(runs, found[IDEAL, 0.8])
         rows.append([method, f"{fmean(run.messages for run in runs):.2f}", above])
     return table(("method", "messages per task", "mean response above ideal, %"), rows)
 
@@ -160,6 +177,10 @@ def tables(out: Path, seeds: Sequence[int], long_seeds: int, span: float, jobs: 
         *((case, seed) for seed in seeds[:long_seeds] for case in main.values()),
         *((case, seed) for seed in seeds[: min(3, long_seeds)] for case in huge.values()),
     ]
+    queries = {
+        method: measured(out, Ran, measure_tpch, [(case, QUERIES, seed) for seed in seeds], jobs)
+        for method, case in TPCH.items()
+    }
     kept = dict(zip(cells, measured(out, Ran, measure, cells, jobs), strict=True))
 
     def of(case: Case, number: int | None = None) -> list[Ran]:
@@ -190,9 +211,10 @@ def tables(out: Path, seeds: Sequence[int], long_seeds: int, span: float, jobs: 
         "longest_span": f"{5 * span:g}",
         "think": THINK_MS,
         "relaxation": f"{relaxation(4, 0.95):.0f}",
-        "above": lambda method: over_seeds(
-            [100 * (a.mean_ms / b.mean_ms - 1) for a, b in zip(found[method, 0.8], found[IDEAL, 0.8], strict=True)], 1
-        ),
+        "tpch": tpch_table(queries),
+        "queries": QUERIES,
+        "above": lambda method: above_ideal(found[method, 0.8], found[IDEAL, 0.8]),
+        "tpch_above": lambda method: above_ideal(queries[method], queries[IDEAL]),
         "beside_formula": lambda load: over_seeds(
             [100 * (run.mean_ms / (MEAN_MS * longest(4, load, 50)) - 1) for run in found["random", load]], 1
         ),
