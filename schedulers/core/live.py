@@ -46,7 +46,8 @@ class Asks:
     copies: dict[int, tuple[str, ...]]
     """Tasks under way of which one more container is asked for, each with the nodes on which it must not be."""
 
-    def __init__(self) -> None:
+    def ask_nothing(self) -> None:
+        """Begin without asks. No `__init__`: mypyc compiles no dataclass whose base has one."""
         self.copies = {}
 
 
@@ -87,7 +88,7 @@ class StageState(Asks):
     """Where and when (ms) its finished tasks made their output; None: nobody takes any, or there are no links."""
 
     def __post_init__(self) -> None:
-        Asks.__init__(self)  # a class made anew for its slots has no `super()`
+        self.ask_nothing()
 
     @property
     def is_open(self) -> bool:
