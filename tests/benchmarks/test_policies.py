@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchmarks.kubernetes.policies import POLICIES, Score, dagjob, emulated, table, workload
+from benchmarks.kubernetes.policies import POLICIES, Score, dagjob, delays, emulated, table, workload
 from rm_emulator.workload.model import Fixed
 from schedulers.core.resources import Resources
 from schedulers.learned import model_store
@@ -67,3 +67,17 @@ def test_differences_are_paired_by_job_and_shown_beside_the_emulators() -> None:
         ["network", "17.0", "+2.0 [-10.7, +14.7]", "+13.3", "0 of 2", "23", "5.0", "2.0, 2.0", "50", "14.0", "-17.6",
          "+0.0 [+0.0, +0.0]"],
     ]  # fmt: skip
+
+
+def test_the_emulator_is_told_how_long_pods_took_to_start() -> None:
+    """20 ms more for each pod before, after 200 ms."""
+    pods = [(among, 200 + 20 * (among + 1)) for among in range(8)]
+    assert delays([Score([1], 1, [1], [1], None, pods)]) == {"start": "200ms", "release_rate": 50.0}
+    slow = [*pods, (7, 3000)]
+    assert delays([Score([1], 1, [1], [1], None, slow)])["release_rate"] == 50.0
+
+
+def test_pods_that_start_later_end_later_in_the_emulator() -> None:
+    jobs = workload(1000, 1)
+    usual, late = (emulated(POLICIES["decima"], jobs, 1000, told)[0] for told in ({}, {"start": "1s"}))
+    assert late > usual
