@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Collection
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +34,19 @@ class Commit(NamedTuple):
 
     def draws(self, name: str, of: int) -> bool:
         """Whether a name is drawn by this commit, as one name `of` so many is; `of` is a divisor of 256."""
-        return sha256(f"{self.hash} {name}".encode()).digest()[0] % of == 0
+        return self._digest(name)[0] % of == 0
+
+    def cases(self, test: str, names: Collection[str], of: int) -> set[str]:
+        """The cases of a test that this commit draws: one of `of`, rounded up, so that each commit runs the test.
+
+        A test that has a single case is drawn by one commit of `of`, together with all such tests of its file.
+        """
+        if len(names) == 1:
+            return set(names) if self.draws(test.partition("::")[0], of) else set()
+        return set(sorted(names, key=self._digest)[: -(-len(names) // of)])
+
+    def _digest(self, name: str) -> bytes:
+        return sha256(f"{self.hash} {name}".encode()).digest()
 
 
 def _git(*arguments: str) -> str:

@@ -9,7 +9,7 @@ import gc
 import json
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +25,7 @@ from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.learned.model_store import _MODELS
+from tests.commit import Commit
 from tests.examples import CI, NIGHTLY
 from tests.groups import rank, scope
 from tests.packaged import Packaged
@@ -121,12 +122,27 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In the order of `rank`; then those that take minutes, so that none of them is begun last."""
+    """Without the night's, in the order of `rank`; then those that take minutes, so that none of them is begun last."""
     if not config.getoption("--nightly"):
-        by_night = [item for item in items if item.get_closest_marker("nightly")]
-        config.hook.pytest_deselected(items=by_night)
-        items[:] = [item for item in items if item not in set(by_night)]
+        by_night = {item for item in items if item.get_closest_marker("nightly")} | _not_drawn(items)
+        config.hook.pytest_deselected(items=list(by_night))
+        items[:] = [item for item in items if item not in by_night]
     items.sort(key=lambda item: (rank(item.nodeid.partition("::")[0]), item.get_closest_marker("slow") is None))
+
+
+def _not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Of tests marked as drawn the cases that are not the commit's; every worker of a run finds the same."""
+    tests = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("drawn"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    commit, left = Commit.here(), set[pytest.Item]()
+    for test, cases in tests.items():
+        mark = cases[0].get_closest_marker("drawn")
+        assert mark is not None
+        drawn = commit.cases(test, [case.nodeid for case in cases], **mark.kwargs)
+        left |= {case for case in cases if case.nodeid not in drawn}
+    return left
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,6 +16,8 @@ import pytest
 import rm_emulator
 from rm_emulator.files import write_file
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 Ended = subprocess.CompletedProcess[str]
 Program = Callable[..., Ended]
 Refused = Callable[..., str]
@@ -80,6 +82,7 @@ def test_a_bad_scenario(refused: Refused, tmp_path: Path, text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", NESTED, ids=lambda text: repr(text[-30:]))
+@pytest.mark.drawn(of=4)
 def test_a_scenario_that_is_nested_too_deeply(program: Program, tmp_path: Path, text: str) -> None:
     (tmp_path / "s.yaml").write_text(text)
     says(program("check", "s.yaml"), "nested too deeply")
@@ -101,6 +104,7 @@ def test_a_scenario_that_is_nested_too_deeply(program: Program, tmp_path: Path, 
     ],
     ids=" ".join,
 )
+@pytest.mark.drawn(of=4)
 def test_a_pipe_is_not_waited_for(program: Program, tmp_path: Path, command: tuple[str, ...]) -> None:
     os.mkfifo(tmp_path / "pipe")
     says(program(*command), "pipe")

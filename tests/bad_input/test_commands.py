@@ -1,6 +1,6 @@
 """Bad values of every option of every command: refused with one clear message, and nothing is written.
 
-500 cases in CI, all of them by night.
+250 cases in CI, all of them by night.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.bad_input import place
 from tests.bad_input.commands import GOOD, Case, commands, drawn, every
 from tests.learn.conftest import WITHOUT_TORCH
 
-IN_CI: Final = 500
+IN_CI: Final = 250
 #: No case takes longer, s.
 LIMIT_S: Final = 20
 #: Lines of a message: a file of another kind has many mistakes.

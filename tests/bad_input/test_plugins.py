@@ -12,6 +12,8 @@ import pytest
 import rm_emulator
 from rm_emulator.experiments.api import CellsFailed
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 Refused = Callable[..., str]
 HEAD: Final = """\
 import msgspec
@@ -154,6 +156,7 @@ KEYS: Final = {
 
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("key", KEYS)
+@pytest.mark.drawn(of=4)
 def test_the_first_run_of_a_plugins_policy_is_replayed(tmp_path: Path, key: str, jobs: int) -> None:
     wide = ", ".join(
         f"{{name: j{n}, stages: [{{name: m, tasks: 3, demand: {{cpu: 1}}, duration: {n + 1}s}}]}}" for n in range(9)

@@ -13,6 +13,8 @@ import pytest
 
 from rm_emulator.scenario import examples
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 HELLO = "hello"
 COMMANDS = {
     *("run", "init", "check", "schema", "policies", "predictors", "traces"),

@@ -25,6 +25,8 @@ def drafted(command: Command, trace: Path, folder: Path, *options: str) -> dict[
 
 
 @pytest.mark.parametrize("name", formats.names())
+@pytest.mark.drawn(of=2)
+@pytest.mark.usefixtures("no_report")
 def test_the_scenario_of_every_format_is_without_mistakes_and_runs(command: Command, tmp_path: Path, name: str) -> None:
     (tmp_path / "traces").mkdir()
     trace = samples.whole(name, tmp_path / "traces")

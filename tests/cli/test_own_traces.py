@@ -52,6 +52,8 @@ def through(command: Command, name: str, source: Path, folder: Path, **options: 
 
 @pytest.mark.parametrize("name", samples.NAMES)
 @pytest.mark.slow
+@pytest.mark.drawn(of=2)
+@pytest.mark.usefixtures("no_report")
 def test_a_sample_goes_all_the_way(name: str, command: Command, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     assert through(command, name, samples.write(name, tmp_path / "in"), tmp_path) >= 1
@@ -59,6 +61,8 @@ def test_a_sample_goes_all_the_way(name: str, command: Command, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["swf", "openb"])
 @pytest.mark.slow
+@pytest.mark.drawn(of=2)
+@pytest.mark.usefixtures("no_report")
 def test_the_first_jobs_of_a_real_file_go_all_the_way(name: str, command: Command, tmp_path: Path) -> None:
     source = DATA / REAL[name][0]
     if not source.exists():

@@ -16,6 +16,8 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.plugins import load_plugins
 from rm_emulator.scenario.load import load
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 GOOD = '''
 from schedulers.core.policy import policies
 from schedulers.policies.fifo import Fifo

@@ -1,6 +1,6 @@
-"""Subjects that a commit is tried on in more scenarios: those of whose files it changed one, and an eighth of the rest.
+"""Subjects that a commit is tried on in more scenarios: those of whose files it changed one, and 1/32 of the rest.
 
-A commit that concerns more than a quarter of all is held to a quarter of these; all are tried by night.
+A commit that concerns more than an eighth of all is held to a sixteenth of these; all are tried by night.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def concerns(commit: Commit, subject: Subject) -> bool:
 def held(commit: Commit, subjects: Mapping[str, Subject]) -> set[str]:
     """Names of the subjects that are tried in more scenarios; each worker of a run draws the same."""
     concerned = {name for name, subject in subjects.items() if concerns(commit, subject)}
-    # A change of a base class would add five minutes to CI.
-    if 4 * len(concerned) > len(subjects):
-        concerned = {name for name in concerned if commit.draws(name, of=4)}
-    return concerned | {name for name in subjects if commit.draws(name, of=8)}
+    # A change of a base class would add twenty minutes to CI.
+    if 8 * len(concerned) > len(subjects):
+        concerned = {name for name in concerned if commit.draws(name, of=16)}
+    return concerned | {name for name in subjects if commit.draws(name, of=32)}
 
 
 def files(subject: Subject) -> frozenset[Path]:

@@ -1,6 +1,6 @@
-"""Which subjects are held to their promises in more scenarios: all by night, else those that a commit concerns.
+"""Which subjects are held to their promises: all by night, else those that a commit concerns or draws.
 
-The fast lane holds no others to their promises in one scenario either.
+A commit draws a quarter of all for one scenario, of which the fast lane holds none, and fewer for more scenarios.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     matrix = [item for item in items if _names_a_subject(item)]
     if not matrix or config.getoption("--nightly"):
         return
-    tried = held(Commit.here(), matrix[0].module.BY_NAME)
+    commit = Commit.here()
+    tried = held(commit, matrix[0].module.BY_NAME)
     gone = set[pytest.Item]()
     for item in matrix:
-        if item.callspec.params["name"] in tried:
+        name = item.callspec.params["name"]
+        if name in tried:
             continue
-        if item.originalname == _ONE:
+        if item.originalname == _ONE and commit.draws(f"{name} once", of=4):
             item.add_marker(pytest.mark.slow)
         else:
             gone.add(item)

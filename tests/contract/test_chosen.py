@@ -39,18 +39,17 @@ def test_a_commit_is_held_to_all_that_it_concerns_where_these_are_few() -> None:
     assert {name for name, subject in BY_NAME.items() if concerns(commit, subject)} <= held(commit, BY_NAME)
 
 
-def test_a_commit_that_concerns_all_is_held_to_about_a_quarter_of_them() -> None:
+def test_a_commit_that_concerns_all_is_held_to_about_a_sixteenth_of_them() -> None:
     for number in range(20):
         commit = Commit(f"{number:040x}", frozenset({ROOT / "schedulers" / "core" / "policy.py"}))
-        assert 0.12 < len(held(commit, BY_NAME)) / len(BY_NAME) < 0.4
+        assert 0.01 < len(held(commit, BY_NAME)) / len(BY_NAME) < 0.15
 
 
-def test_each_commit_is_held_to_about_an_eighth_of_what_it_does_not_concern() -> None:
-    for number in range(20):
-        drawn = len(held(Commit(f"{number:040x}", frozenset[Path]()), BY_NAME))
-        assert 0.05 < drawn / len(BY_NAME) < 0.2
+def test_each_commit_is_held_to_about_a_thirty_second_of_what_it_does_not_concern() -> None:
+    drawn = [len(held(Commit(f"{number:040x}", frozenset[Path]()), BY_NAME)) for number in range(20)]
+    assert 0.02 < sum(drawn) / len(drawn) / len(BY_NAME) < 0.045
 
 
 def test_every_subject_is_drawn_by_some_commit() -> None:
-    commits = [Commit(f"{number:040x}", frozenset[Path]()) for number in range(100)]
+    commits = [Commit(f"{number:040x}", frozenset[Path]()) for number in range(400)]
     assert set().union(*(held(commit, BY_NAME) for commit in commits)) == set(BY_NAME)

@@ -16,6 +16,8 @@ from rm_emulator.engine.execution import Execution, ListedTimes
 from rm_emulator.workload.model import Drawn, Fixed, RunningTask, RunTimes, Workload, WorkloadJob
 from schedulers.core.model import Job, Node, Stage
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 CONFIG = EngineConfig(nodes=(Node(id="n1", capacity=(4,)),), resources=("cpu",), profile="events")
 
 

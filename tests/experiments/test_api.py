@@ -12,6 +12,8 @@ import rm_emulator
 from rm_emulator.experiments.api import CellsFailed, Results
 from rm_emulator.issues import InvalidInput
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:

@@ -22,6 +22,8 @@ from schedulers.core.policy import policies
 from schedulers.policies.fifo import Fifo
 from schedulers.predictors.oracle import Oracle
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 ROOT = Path(__file__).parents[2]
 
 

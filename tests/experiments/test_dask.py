@@ -386,6 +386,7 @@ PAGE = "docs/operate/many-machines.md"
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_grid_ends_like_on_one_machine_though_worker_scheduler_and_client_are_killed(tmp_path: Path) -> None:
     small = ["--cells", "12", "--jobs-per-cell", "10", "--workers", "2", "--out", str(tmp_path)]
     done = subprocess.run(

@@ -26,6 +26,8 @@ SMALLER: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, _ in examples.summaries()])
+@pytest.mark.drawn(of=4)
+@pytest.mark.usefixtures("no_report")
 def test_every_starter_runs_and_replays(name: str, tmp_path: Path) -> None:
     starter = examples.copy(name, tmp_path / "mine")[0]
     results = rm_emulator.run(starter, out=tmp_path / "out", seeds=[1], set=SMALLER.get(name, {}), jobs=1)

@@ -32,6 +32,8 @@ from schedulers.core.scheduler import Scheduler
 from tests.examples import examples
 from tests.same.scenarios import SCENARIOS
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 #: None is told true run times.
 PREDICTORS: Final = ("slearn", "slearn_dag", "three_sigma", "three_sigma_dag", "point_estimate", "posterior")
 CLUSTER = Path(__file__).parents[1] / "data" / "cluster"
@@ -200,6 +202,7 @@ def test_whatever_begins_anew_at_a_memory_is_named(
 
 
 @pytest.mark.parametrize("kind", sorted(policies.names))
+@pytest.mark.drawn(of=4)
 def test_from_a_memory_on_every_policy_decides_to_the_end_or_to_a_first_difference(kind: str, tmp_path: Path) -> None:
     """As the log does, if the log is the policy's; the others are drawn, and each kind is the next of another."""
     draw, names = random.Random(kind), sorted(policies.names)

@@ -23,6 +23,8 @@ from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import JobState
 from schedulers.kit.ordered import Key, Ordered
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 OWN = Workload(
     name="own",
     resources=("cpu",),

@@ -57,6 +57,7 @@ def faulty(kind: str, profile: str) -> dict[str, Any]:
 @pytest.mark.parametrize("profile", ["events", "yarn", "kubernetes"])
 @pytest.mark.parametrize("kind", FAULTS)
 @pytest.mark.parametrize("truth", ["unchanged", "told again"])
+@pytest.mark.drawn(of=4)
 def test_under_the_same_faults_and_right_run_times_every_job_ends_as_before(
     kind: str, profile: str, truth: str
 ) -> None:

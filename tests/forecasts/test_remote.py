@@ -30,7 +30,7 @@ pytest.importorskip("distributed")
 from benchmarks.dask_cluster import DaskCluster
 from rm_emulator.experiments.dask_calls import ATTEMPTS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_report")]
 
 FAILS = textwrap.dedent(
     """
@@ -87,6 +87,7 @@ def middle(run: Path) -> str:
 
 
 @pytest.mark.parametrize("asked", ["live jobs", "a new job", "another policy"])
+@pytest.mark.drawn(of=4)
 def test_answers_of_workers_are_those_of_one_machine(
     asked: str, run: Path, middle: str, cluster: DaskCluster, tmp_path: Path
 ) -> None:

@@ -34,6 +34,8 @@ from tests.forecasts.test_branch import ends
 from tests.forecasts.test_simulate import SCENARIO, middle, run
 from tests.same.scenarios import SCENARIOS
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 __all__ = ["command", "middle", "run"]
 #: Moments of each policy, by night.
 MOMENTS = 6

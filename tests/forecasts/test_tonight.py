@@ -11,7 +11,7 @@ import rm_emulator
 from rm_emulator.forecasts.answers import Tried
 from rm_emulator.forecasts.arrivals import tonight
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_report")]
 DAY_H = 24
 
 

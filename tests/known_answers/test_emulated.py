@@ -15,6 +15,8 @@ from schedulers.core import abilities
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions
 from schedulers.policies.fifo import Fifo
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 NODES = [
     {"name": "n1", "capacity": {"cpu": 1}, "rack": "a"},
     {"name": "n2", "capacity": {"cpu": 2}, "rack": "a", "speed": 2},

@@ -29,8 +29,8 @@ _NEEDED: Final[Mapping[str, Mapping[str, Any]]] = {
     "graphene": {"predictor": {"kind": "point_estimate"}},
     "lachesis": {"placement": {"kind": "deft", "ahead": False}},
 }
-#: Those that every commit runs: with plans, with networks, with packing.
-_ALWAYS: Final = {"policy graphene", "policy decima", "policy tetris", "policy dispatch"}
+#: Those that every commit runs: with plans, with networks.
+_ALWAYS: Final = {"policy graphene", "policy decima"}
 
 
 def subjects() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -43,8 +43,8 @@ def subjects() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def of_a_commit() -> Iterator[Any]:
-    """All as parameters of a test: those of _ALWAYS and an eighth of the others, all by night."""
+    """All as parameters of a test: those of _ALWAYS and a sixteenth of the others, all by night."""
     commit = Commit.here()
     for name, settings in subjects():
-        now = name in _ALWAYS or commit.draws(name, of=8)
+        now = name in _ALWAYS or commit.draws(name, of=16)
         yield pytest.param(settings, id=name, marks=() if now else pytest.mark.nightly)

@@ -52,6 +52,7 @@ def pods_of(cluster: Devcluster, space: str, job: str) -> dict[str, str | None]:
     return {pod["metadata"]["uid"]: pod["spec"].get("nodeName") for pod in pods}
 
 
+@pytest.mark.drawn(of=4)
 def test_what_was_learned_is_lost_with_the_snapshot_and_comes_back_with_the_backup(
     installed: Installed, tmp_path: Path
 ) -> None:

@@ -173,6 +173,7 @@ class Chaos:
     ],
 )
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.drawn(of=4)
 def test_every_job_ends_whatever_goes_wrong_before(
     seed: int, policy: str, predictor: str | None, placement: str
 ) -> None:
@@ -187,6 +188,7 @@ def test_every_job_ends_whatever_goes_wrong_before(
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", ["fifo", "drf"])
+@pytest.mark.drawn(of=4)
 def test_every_pod_group_ends_whatever_goes_wrong_before(seed: int, policy: str) -> None:
     chaos = Chaos(seed, policy, None, "first_fit")
     chaos.act(times=40 + 6 * seed, groups=True)

@@ -86,6 +86,7 @@ def milli(pod: dict[str, Any]) -> int:
     return sum(int(a[:-1]) if a.endswith("m") else 1000 * int(a) for a in asked)
 
 
+@pytest.mark.drawn(of=4)
 def test_many_kills_lose_nothing(installed: Installed) -> None:
     cluster, draw, kills = installed.cluster, random.Random(50), examples(KILLS)
     space = cluster.namespace("chaos")

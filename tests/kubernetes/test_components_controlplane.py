@@ -54,6 +54,7 @@ def component(request: pytest.FixtureRequest, alone: Devcluster) -> str:
     return str(request.param)
 
 
+@pytest.mark.drawn(of=2)
 def test_the_api_server_takes_every_object(alone: Devcluster, component: str) -> None:
     space = alone.namespace("components")
     text = "---\n".join(

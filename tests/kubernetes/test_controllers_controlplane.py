@@ -79,6 +79,7 @@ def end(cluster: Devcluster, space: str, name: str, **said: Any) -> None:
 # -- tries --------------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn(of=2)
 def test_a_job_fails_after_its_retries_and_its_children_never_start(cluster: Devcluster, space: str) -> None:
     submit(cluster, dagjob("j", space, [failing("bad"), stage("child", 2, 1, parents=["bad"])], retries=2))
     wait(lambda: phase(cluster, space, "j") == "Failed", 30)

@@ -44,6 +44,7 @@ def test_dags_run_to_their_end(alone: Devcluster, settings: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("policy", ["lachesis", "played"])
+@pytest.mark.drawn(of=2)
 def test_what_is_assigned_by_estimates_runs_on_the_nodes_labelled_as_fast(alone: Devcluster, policy: str) -> None:
     space = alone.namespace()
     fast = alone.add_nodes(2, labels={names.SPEED_LABEL: "20"}, prefix=f"{policy}-", reserved=True)

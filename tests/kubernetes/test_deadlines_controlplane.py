@@ -44,6 +44,7 @@ def test_a_dagjob_with_a_deadline_is_promised_an_end_and_runs(alone: Devcluster)
 
 
 @pytest.mark.parametrize("policy", ["tetrisched", "alsched"])
+@pytest.mark.drawn(of=2)
 def test_dagjobs_run_where_they_wish_to_and_their_log_replays(alone: Devcluster, policy: str) -> None:
     space = alone.namespace()
     there = alone.add_nodes(2, labels={names.TYPE_LABEL: "a100"}, prefix=f"{policy}-", reserved=True)

@@ -113,6 +113,7 @@ def test_a_killed_api_server_comes_back_with_everything(devcluster: Devcluster) 
     assert devcluster.get("pod", "kept", "-n", space)["metadata"]["name"] == "kept"
 
 
+@pytest.mark.drawn(of=2)
 def test_up_and_down_by_the_command_leave_nothing_behind(
     devcluster: Devcluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def evicting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]:
         yield cluster
 
 
+@pytest.mark.drawn(of=4)
 def test_jobs_end_and_the_log_replays_though_nodes_go_and_pods_fail(evicting: Devcluster) -> None:
     space = evicting.namespace()
     installed = Installed(evicting, brain={"policy": {"kind": "fair"}, "predictor": None})

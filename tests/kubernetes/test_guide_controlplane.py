@@ -102,6 +102,7 @@ def test_the_commands_of_the_page_on_installing_run_in_order(alone: Devcluster, 
 
 
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.drawn(of=4)
 def test_the_commands_of_a_page_run_in_order(installed: Devcluster, tmp_path: Path, page: str) -> None:
     submit_the_job_of_the_guide(installed)
     run(installed, page, tmp_path, pod=wait(lambda: waiting(installed)))

@@ -217,6 +217,7 @@ def test_hostile_objects_stop_nobody(seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.drawn(of=4)
 def test_ten_thousand_hostile_objects_stop_nobody(seed: int) -> None:
     assert runs_on(attacked(seed, 250))
 

@@ -42,6 +42,7 @@ def runs(cluster: Devcluster, space: str, name: str) -> None:
     wait(lambda: phase(cluster, space, name) == "Succeeded")
 
 
+@pytest.mark.drawn(of=2)
 def test_a_gang_plan_that_a_tenant_wrote_stops_no_takeover(installed: Installed) -> None:
     cluster = installed.cluster
     space = cluster.namespace()

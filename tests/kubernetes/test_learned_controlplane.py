@@ -9,7 +9,7 @@ from benchmarks.kubernetes.policies import POLICIES, Score, run, score, workload
 from devcluster.cluster import Devcluster
 from tests.kubernetes.fresh import Fresh
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.drawn(of=4)]
 
 #: Short ones among 20; the network is told of their run times by past runs of the same queries.
 QUERIES = ("tpch-q1", "tpch-q14")

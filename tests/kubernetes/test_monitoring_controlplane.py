@@ -47,6 +47,7 @@ def scrape(port: int) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("query", sorted(set(queries())))
+@pytest.mark.drawn(of=4)
 def test_a_query_asks_for_what_a_process_shows(query: str, shown: Mapping[str, Mapping[str, set[str]]]) -> None:
     asked = selectors(query)
     assert asked

@@ -47,6 +47,7 @@ def status(cluster: Devcluster, space: str) -> dict[str, Any]:
 # -- priorities ---------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn(of=2)
 def test_a_pod_of_high_priority_waits_like_all_others(cluster: Devcluster, space: str) -> None:
     """It is without gate, so it is kube-scheduler that finds no room for it, and could preempt."""
     submit(cluster, dagjob("j", space, [stage("a", 4, 15, cpu="8")]))

@@ -134,6 +134,7 @@ def installed(anew: Devcluster) -> Iterator[Installed]:
 
 
 @pytest.mark.chaos
+@pytest.mark.drawn(of=2)
 def test_an_outage_of_the_api_server_under_load_takes_no_pod_along(installed: Installed) -> None:
     cluster = installed.cluster
     space, scheduler = cluster.namespace("outage"), installed.brain.container("kube-scheduler").process

@@ -123,6 +123,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("node", ["n1", "n2", None])
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.drawn(of=4)
 def test_brain_releases_a_pod_of_any_form(
     cluster: Devcluster, brain: Account, space: str, form: str, node: str | None
 ) -> None:
@@ -210,6 +211,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.drawn(of=4)
 def test_brain_cannot_change_anything_else_of_a_pod(cluster: Devcluster, brain: Account, space: str, what: str) -> None:
     spec, patch = REFUSED[what]
     path = new_pod(cluster, space, **spec)

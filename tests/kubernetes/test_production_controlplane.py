@@ -10,6 +10,7 @@ from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, 
 pytestmark = pytest.mark.controlplane
 
 
+@pytest.mark.drawn(of=2)
 def test_jobs_run_through_the_production_overlay_before_and_after_its_leaders_die(alone: Devcluster) -> None:
     space = alone.namespace("production")
     installed = Installed(alone, overlay="production")

@@ -71,6 +71,7 @@ def can(cluster: Devcluster, account: str, verb: str, resource: str, name: str =
 
 
 @pytest.mark.parametrize(("account", "verb", "resource", "name", "where"), list(granted()))
+@pytest.mark.drawn(of=4)
 def test_a_right_of_the_manifests_is_in_force(
     cluster: Devcluster, account: str, verb: str, resource: str, name: str, where: str
 ) -> None:

@@ -11,6 +11,7 @@ from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, 
 pytestmark = pytest.mark.controlplane
 
 
+@pytest.mark.drawn(of=2)
 def test_a_gang_of_the_highest_weight_starts_while_a_backlog_of_small_tasks_waits(alone: Devcluster) -> None:
     space = alone.namespace()
     brain = {"policy": {"kind": "hdrf"}, "predictor": None, "reserveAfter": "5s"}

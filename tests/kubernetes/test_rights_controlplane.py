@@ -85,6 +85,7 @@ def refusal(cluster: Devcluster, meant: Mapping[str, str], row: Row) -> str:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.allowed], ids=lambda row: row.what)
+@pytest.mark.drawn(of=4)
 def test_a_tenant_may(cluster: Devcluster, meant: Mapping[str, str], row: Row) -> None:
     act(cluster, meant, row)
 

@@ -58,6 +58,7 @@ def simulate(cluster: Devcluster, *words: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.drawn(of=4)
 def test_a_recording_of_the_brains_log_replays_to_the_same_decisions(installed: Installed, tmp_path: Path) -> None:
     """Nobody runs containers here: kubectl's part of `exec` is played by the folder of the brain."""
     cluster = installed.cluster
@@ -90,6 +91,7 @@ def nightly(space: str, number: int, *, tasks: int = 3, seconds: int = 8) -> dic
     return job
 
 
+@pytest.mark.drawn(of=4)
 def test_a_running_job_ends_when_the_runs_before_it_let_expect(
     installed: Installed, space: str, tmp_path: Path
 ) -> None:

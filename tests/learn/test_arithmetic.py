@@ -56,6 +56,7 @@ def trained(config: str, folder: Path, machine: str) -> Path:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.drawn(of=2)
 def test_twenty_generations_of_constants_are_the_same_bytes(tmp_path: Path, machine: str) -> None:
     search = json.loads((trained(CONSTANTS, tmp_path, machine) / STATE).read_text())["search"]
     assert search["generation"] == 20

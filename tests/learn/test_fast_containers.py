@@ -37,16 +37,19 @@ def drawn() -> FastContainers:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=2)
 def test_every_job_ends_as_under_the_engine_with_curves(drawn: FastContainers) -> None:
     assert drawn.jct_s(CURVES).tolist() == engine_s(CURVES_POLICY)
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=2)
 def test_every_job_ends_as_under_the_engine_with_learned_curves(drawn: FastContainers) -> None:
     assert drawn.jct_s(LEARNED).tolist() == engine_s({**CURVES_POLICY, "learned": True})
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=2)
 def test_every_job_ends_as_under_the_engine_with_srpt(drawn: FastContainers) -> None:
     assert drawn.by_index().jct_s(SRPT).tolist() == engine_s({**CURVES_POLICY, "kind": "srpt"})
 

@@ -189,6 +189,7 @@ def dags(seed: int, count: int) -> tuple[Batch, torch.Tensor]:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_it_learns_to_find_the_stage_with_the_longest_way_to_go() -> None:
     torch.manual_seed(0)
     network = DecimaNetwork(initial(ARCHITECTURES["decima"], np.random.default_rng(0)))

@@ -33,6 +33,8 @@ from schedulers.learned.graph import Action, Graph
 from tests.learned.setting import episode
 from tests.policies.test_decima import scenario
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 
 class Answer(NamedTuple):
     """To which stage of which job, and up to how many."""

@@ -20,6 +20,8 @@ from schedulers.policies.decima import Decima
 from tests.learned.drawn import drawn_graph
 from tests.policies.test_decima import Jobs, scenario
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 FEW = {"nodes": [{"count": 7, "capacity": {"cpu": 1, "memory": "2Gi"}}], "profile": "events", "executors": {}}
 
 

@@ -21,6 +21,7 @@ from schedulers.learned.limits import candidates
 from schedulers.learned.observation import Observation
 from schedulers.learned.orders import RULES
 from schedulers.policies.dispatch import RuledDispatch
+from tests.examples import examples
 from tests.property.test_state_machine import PREDICTORS, Core
 
 
@@ -98,4 +99,4 @@ def test_promises_can_be_kept_under_any_facts() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("held")
 def test_promises_can_be_kept_under_any_facts_ten_thousand_steps() -> None:
-    run_state_machine_as_test(Promised, settings=settings(max_examples=100, stateful_step_count=100))
+    run_state_machine_as_test(Promised, settings=settings(max_examples=examples(100), stateful_step_count=100))

@@ -223,6 +223,7 @@ def test_no_plan_is_behind_a_cheap_list_schedule(made: Problem) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 1000, 100))
+@pytest.mark.drawn(of=4)
 def test_plans_of_random_dags_are_valid(first: int) -> None:
     for seed in range(first, first + examples(100)):
         made = drawn(seed, most_stages=20, most_tasks=30)

@@ -86,6 +86,7 @@ def wide(stages: int, tasks: int) -> tuple[tuple[Stage, ...], list[int], tuple[i
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("stages", "tasks"), [(100, 100), (10_000, 1), (1000, 100), (examples(100_000), 1)])
+@pytest.mark.drawn(of=4)
 def test_large_dags_end_by_their_budget(stages: int, tasks: int) -> None:
     made = wide(stages, tasks)
     begun = time.process_time()

@@ -24,6 +24,8 @@ from schedulers.learned.weights import ARCHITECTURES, initial, pack
 from schedulers.policies.decima import Decima
 from tests.learned.drawn import drawn_graph
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 ORACLE = {"kind": "oracle"}
 TWO = (stage(2, name="wide"), stage(1, name="narrow"), stage(1, parents=(0, 1), name="last"))
 

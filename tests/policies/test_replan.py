@@ -28,7 +28,7 @@ from schedulers.planning.replan.search import changed, foresee, improved
 from schedulers.policies.replan import Replan
 from tests.learn.test_fast import BATCH, rule, scenario
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_report")]
 SMALL = {**BATCH, "jobs": 5, "sizes": [2, 5]}
 #: Two queries on 2 GB again and again.
 STREAM = {**BATCH, "jobs": 12, "arrivals": "poisson", "interarrival": "20s", "queries": [1, 6], "sizes": [2]}

@@ -59,6 +59,7 @@ def usual(no_report: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     ("name", "setting"),
     [("weight", "weight: 9"), ("guaranteed", "guaranteed: 90%"), ("preemptible", "preemptible: false")],
 )
+@pytest.mark.drawn(of=4)
 def test_a_setting_changes_what_a_policy_does_only_if_it_says_so(
     usual: dict[str, list[int]], tmp_path: Path, name: str, setting: str
 ) -> None:

@@ -1,5 +1,7 @@
 """No decision changes unnoticed: hashes of event logs and results, kept in `hashes/`, one file per scenario.
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 A log's hash is over its lines after the header; a summary's over all but what the clock and the machine decide.
 `pytest tests/same --every-seed` runs all seeds of each scenario instead of the first one. Of scenarios that a page of
 docs/ runs whole (`tests/packaged.py`) the results of that run are looked at, which has all seeds.
@@ -49,6 +51,7 @@ BY_NIGHT: Final = ("demo", "slearn-vs-history")
         if name not in WHOLE.values()
     ],
 )
+@pytest.mark.drawn(of=4)
 def test_a_scenario_is_decided_and_summed_up_as_before(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -59,6 +62,7 @@ def test_a_scenario_is_decided_and_summed_up_as_before(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", WHOLE)
+@pytest.mark.drawn(of=4)
 def test_a_scenario_that_a_page_runs_is_decided_and_summed_up_as_before(
     command: str, packaged: Packaged, request: pytest.FixtureRequest
 ) -> None:
@@ -67,6 +71,7 @@ def test_a_scenario_that_a_page_runs_is_decided_and_summed_up_as_before(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.drawn(of=2)
 def test_known_answers_come_out_as_before(name: str, request: pytest.FixtureRequest) -> None:
     if not (SHARED / f"{name}.yaml").exists():
         pytest.skip("the known answers are not here: ../shared/cases")
