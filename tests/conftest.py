@@ -30,7 +30,7 @@ from tests.examples import CI, NIGHTLY
 from tests.groups import rank, scope
 from tests.packaged import Packaged
 
-for profile, drawn in ((CI, 25), (NIGHTLY, 100)):
+for profile, drawn in ((CI, 15), (NIGHTLY, 100)):
     settings.register_profile(
         profile,
         max_examples=drawn,

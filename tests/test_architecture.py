@@ -62,13 +62,20 @@ def test_no_packages_import_each_other_in_a_circle(program: str) -> None:
     assert {name: found for name in packages if (found := circle(between_children(name)))} == {}
 
 
+@cache
+def definitions() -> list[tuple[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, Path]]:
+    """Every class and function of the program, with its file."""
+    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    trees = ((file, ast.parse(file.read_text(encoding="utf-8"))) for file in FILES)
+    return [(node, file) for file, tree in trees for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
 def lengths(kinds: type[ast.AST] | tuple[type[ast.AST], ...]) -> Iterator[tuple[int, str]]:
     """Lines of every definition of these kinds, each with its file and name."""
-    for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, kinds) and isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                assert node.end_lineno is not None
-                yield node.end_lineno - node.lineno + 1, f"{file.relative_to(ROOT)} {node.name}"
+    for node, file in definitions():
+        if isinstance(node, kinds):
+            assert node.end_lineno is not None
+            yield node.end_lineno - node.lineno + 1, f"{file.relative_to(ROOT)} {node.name}"
 
 
 def test_no_module_is_too_long() -> None:

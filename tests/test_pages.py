@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,13 @@ IN_ORDER = sorted(PAGES, key=lambda page: (page not in indexed(), indexed().inde
 WITH_COMMANDS = [page for page in IN_ORDER if any(block.language in SHELL for block in blocks(page))]
 
 
-def _of_a_commit(page: str) -> Any:
-    """A page that the commit changed, or one of four others; all by night: they take as long as a third of CI."""
+def _of_a_commit() -> Iterator[Any]:
+    """The pages that the commit changed, and one of eight others; all by night: they take as long as a third of CI."""
     commit = Commit.here()
-    now = ROOT / page in (commit.changed or ()) or commit.draws(page, of=4)
-    return pytest.param(page, marks=() if now else pytest.mark.nightly)
+    drawn = commit.cases(__name__, WITH_COMMANDS, of=8)
+    for page in WITH_COMMANDS:
+        now = page in drawn or ROOT / page in (commit.changed or ())
+        yield pytest.param(page, marks=() if now else pytest.mark.nightly)
 
 
 #: How commands begin that no test here runs -> why not, and who does.
@@ -143,7 +146,7 @@ def test_readme_runs_in_order(shared: Shell, packaged: Packaged) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", list(map(_of_a_commit, WITH_COMMANDS)))
+@pytest.mark.parametrize("page", list(_of_a_commit()))
 def test_the_commands_of_a_page_run_in_order(page: str, shared: Shell, packaged: Packaged) -> None:
     """In the folder in which README and the pages before it ran; a page that runs alone has a fresh folder."""
     for name, text in LEFT.get(page, {}).items():

@@ -44,9 +44,13 @@ NAMES = {" JOB": " query-001", " FILE": " case.yaml"}
 CASE = "cases:\n- {id: memory, kind: normalise_mem, rows: [[0, 1024, 8192, 1024]]}\n"
 #: Instead of what takes minutes: the same smaller, or in other words.
 SMALLER = {
-    "make demo": "rm-emulator run demo --seeds 1 --set spec.workload.jobs=80 --set 'spec.expect=[]'",
+    "make demo": "rm-emulator run demo --seeds 1 --set spec.workload.jobs=40 --set 'spec.expect=[]'",
     "rm-emulator run slearn-vs-history --seeds 1..5 --jobs 2": (
-        "rm-emulator run slearn-vs-history --seeds 1..2 --jobs 2 --set spec.workload.jobs=80 --set 'spec.expect=[]'"
+        "rm-emulator run slearn-vs-history --seeds 1..2 --jobs 2 --set spec.workload.jobs=40 --set 'spec.expect=[]'"
+    ),
+    # Whole it is run by docs/sweeps.md, in the same folder.
+    "rm-emulator run load-sweep": (
+        "rm-emulator run load-sweep --out out/small-sweep --seeds 1 --set spec.workload.jobs=20 --set 'spec.expect=[]'"
     ),
 }
 #: What needs a cluster, another program or an hour; tests of their own run it.

@@ -20,7 +20,9 @@ from tests.commit import Commit
 
 def concerns(commit: Commit, subject: Subject) -> bool:
     """Whether it may have changed a file in which a part of the subject, or a base of its class, is defined."""
-    return commit.changed is None or not commit.changed.isdisjoint(files(subject))
+    if not commit.changed:
+        return commit.changed is None
+    return not commit.changed.isdisjoint(files(subject))
 
 
 def held(commit: Commit, subjects: Mapping[str, Subject]) -> set[str]:

@@ -292,6 +292,7 @@ def case_with_input(seed: int, **how: Any) -> Case:
     ids=str,
 )
 @pytest.mark.parametrize("predictor", [None, {"kind": "slearn", "fixed_percent": 30}], ids=["alone", "pilots"])
+@pytest.mark.drawn(of=4)
 def test_promise(
     policy: dict[str, Any], predictor: dict[str, Any] | None, check: PolicyCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,7 +62,7 @@ def test_a_scenario_is_decided_and_summed_up_as_before(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", WHOLE)
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=8)
 def test_a_scenario_that_a_page_runs_is_decided_and_summed_up_as_before(
     command: str, packaged: Packaged, request: pytest.FixtureRequest
 ) -> None:

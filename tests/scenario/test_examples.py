@@ -14,6 +14,7 @@ NAMES = [name for name, _ in examples.summaries()]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.drawn(of=8)
 def test_every_example_is_valid(name: str) -> None:
     assert check(load(name)).workload.jobs
 
