@@ -360,7 +360,7 @@ def test_a_field_of_a_job_is_a_line_in_one_file(tmp_path: Path) -> None:
     patch = EXAMPLES / "job_importance.patch"
     assert re.findall(r"^\+\+\+ b/(.*)$", patch.read_text("utf-8"), flags=re.MULTILINE) == ["schedulers/core/model.py"]
     for folder in ("schedulers", "rm_emulator", "tests/workload"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     for name, text in (("important.yaml", IMPORTANT), ("by_importance.py", BY_IMPORTANCE)):
         (tmp_path / name).write_text(text)
     environment = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}

@@ -16,6 +16,8 @@ from rm_emulator.results.charts.architectures import over_architectures
 from rm_emulator.results.charts.thinking import over_thinking
 from rm_emulator.results.summary import read_summary
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 
 def scenario(*architectures: dict[str, Any]) -> dict[str, Any]:
     return {
@@ -31,11 +33,12 @@ def scenario(*architectures: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def cells(tmp_path: Path) -> Cells:
+@pytest.fixture(scope="module")
+def cells(no_report: None, tmp_path_factory: pytest.TempPathFactory) -> Cells:
     swept = scenario({"kind": "central"}, {"kind": "decentralised", "method": "batch"})
-    rm_emulator.run(swept, out=tmp_path / "out")
-    return Cells(tmp_path / "out", read_summary(tmp_path / "out"), swept["spec"])
+    out = tmp_path_factory.mktemp("swept") / "out"
+    rm_emulator.run(swept, out=out, jobs=1)
+    return Cells(out, read_summary(out), swept["spec"])
 
 
 @pytest.mark.slow
@@ -79,7 +82,7 @@ def test_with_one_label_the_headline_says_that_no_point_is_better(cells: Cells) 
 def test_with_one_label_the_headline_says_with_which_values_jobs_finish_soonest(tmp_path: Path) -> None:
     swept = scenario()
     swept["spec"]["sweep"] = {"cluster.architecture": [{"kind": "central", "t_job": t} for t in ("1h", "1s")]}
-    rm_emulator.run(swept, out=tmp_path / "out")
+    rm_emulator.run(swept, out=tmp_path / "out", jobs=1)
     said = headline.of(read_summary(tmp_path / "out"))
     assert re.fullmatch(
         r"Mean JCT is best with central, t_job 1s \(\S+ s\) and worst with central, t_job 1h \(\S+ s\)(; one seed)?",
@@ -92,7 +95,7 @@ def test_where_no_architecture_is_swept_they_are_not_side_by_side(tmp_path: Path
     swept = scenario()
     swept["spec"]["cluster"]["architecture"] = {"kind": "central", "t_job": "1s"}
     swept["spec"]["sweep"] = {"cluster.architecture.t_job": ["1s", "2s"], "workload.load": [0.5, 0.9]}
-    rm_emulator.run(swept, out=tmp_path / "out")
+    rm_emulator.run(swept, out=tmp_path / "out", jobs=1)
     assert over_architectures(Cells(tmp_path / "out", read_summary(tmp_path / "out"), swept["spec"])) is None
 
 
@@ -102,7 +105,7 @@ def test_copies_of_a_scheduler_are_one_line_when_their_number_is_swept(tmp_path:
     there = [{"name": "all", "count": 1, "t_job": "100ms"}]
     swept["spec"]["cluster"]["architecture"] = {"kind": "shared_state", "schedulers": there}
     swept["spec"]["sweep"] = {"cluster.architecture.schedulers[0].count": [1, 3]}
-    rm_emulator.run(swept, out=tmp_path / "out")
+    rm_emulator.run(swept, out=tmp_path / "out", jobs=1)
     chart = over_thinking(Cells(tmp_path / "out", read_summary(tmp_path / "out"), swept["spec"]))
     assert chart is not None
     assert [(line["name"], line["x"]) for line in chart.variants[0][1]["data"]] == [("all", [1.0, 3.0])]
