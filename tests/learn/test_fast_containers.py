@@ -55,6 +55,7 @@ def test_every_job_ends_as_under_the_engine_with_srpt(drawn: FastContainers) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=2)
 def test_no_policy_is_below_the_bound(drawn: FastContainers) -> None:
     at_once = drawn._replace(submits=np.zeros_like(drawn.submits))
     random = np.random.default_rng(1)

@@ -118,6 +118,7 @@ def test_tables_are_about_graphene_and_the_bound() -> None:
 @pytest.mark.skipif(
     not ALIBABA.exists(), reason=f"{ALIBABA} is not there: Alibaba's DAGs are not the project's to ship"
 )
+@pytest.mark.drawn(of=4)
 def test_alibabas_dags_can_be_planned(tmp_path: Path) -> None:
     found = offline.measure(tmp_path, ALIBABA, 1, jobs=1, most=3)
     assert found.known == 3690

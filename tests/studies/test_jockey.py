@@ -18,6 +18,7 @@ GROUND = jockey.GROUNDS[jockey.SIZES]
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_the_page_has_every_policy_on_every_ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jockey, "JOBS", 3)
     template = (DOCS / f"{jockey.NAME}.in.md").read_text(encoding="utf-8")

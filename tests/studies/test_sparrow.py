@@ -72,6 +72,7 @@ def test_of_queries_the_first_fifth_does_not_count_and_random_workers_are_slowes
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_the_page_is_made_of_kept_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"workers": 40, "slots": 2, "span": 8.0, "tasks": 4}
     for name in ("responses", "side", "large"):

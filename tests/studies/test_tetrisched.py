@@ -13,6 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_the_page_has_every_policy_with_every_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tetrisched, "JOBS", 12)
     monkeypatch.setattr(tetrisched, "ERRORS", (-0.5, 0.0))
