@@ -30,10 +30,13 @@ SHARED: Final = (
 #: Those that start their own, because they kill parts of it or want it bare. All others have one that is emptied for
 #: each (`alone`).
 OWN: Final = ("chaos", "faults", "outage", "podgroups", "readme", "tutorial")
+#: Of these others those that follow in the worker of OWN, which then has another that is emptied for each: the others
+#: alone take as long as all of OWN.
+AFTER_OWN: Final = ("controllers", "guide", "kubectl", "neighbours", "simulate")
 _IN_PARTS: Final = ("tests/contract/test_contracts.py", "tests/same/")
 _PAGES: Final = "tests/test_pages.py"
 #: Groups in the order in which they are begun, and the one file that takes as long as a group.
-_BEGUN: Final = ("own", "alone", "shared", _PAGES)
+_BEGUN: Final = ("own", "after own", "alone", "shared", _PAGES)
 
 
 def group(file: str) -> str | None:
@@ -43,7 +46,8 @@ def group(file: str) -> str | None:
     if not file.endswith(CONTROL_PLANE):
         return None
     name = file.rpartition("/test_")[2].removesuffix(CONTROL_PLANE)
-    return "shared" if name in SHARED else "own" if name in OWN else "alone"
+    named = {"shared": SHARED, "own": OWN, "after own": AFTER_OWN}
+    return next((of for of, files in named.items() if name in files), "alone")
 
 
 def rank(file: str) -> int:
@@ -65,4 +69,4 @@ def scope(test: str) -> str:
     file = test.partition("::")[0]
     if file.startswith(_IN_PARTS):
         return re.sub(r"-check_\w+\]$", "]", test)
-    return group(file) or file
+    return (group(file) or file).removeprefix("after ")

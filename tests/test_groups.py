@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups import CONTROL_PLANE, OWN, SHARED, group, rank, scope
+from tests.groups import AFTER_OWN, CONTROL_PLANE, OWN, SHARED, group, rank, scope
 
 FOLDER = Path(__file__).parent / "kubernetes"
 
 
-@pytest.mark.parametrize("name", [*SHARED, *OWN])
+@pytest.mark.parametrize("name", [*SHARED, *OWN, *AFTER_OWN])
 def test_a_group_names_files_that_there_are(name: str) -> None:
     assert (FOLDER / f"test_{name}{CONTROL_PLANE}").exists()
 
@@ -25,10 +25,8 @@ def test_what_needs_a_control_plane_is_named_so(file: Path) -> None:
 @pytest.mark.parametrize("file", sorted(FOLDER.glob(f"test_*{CONTROL_PLANE}")), ids=lambda file: file.stem)
 def test_a_worker_has_one_control_plane(file: Path) -> None:
     wanted = set(re.findall(r"\b(devcluster|alone): ", file.read_text()))
-    assert (
-        wanted
-        == {"shared": {"devcluster"}, "alone": {"alone"}, "own": set()}[str(group(f"tests/kubernetes/{file.name}"))]
-    )
+    of = {"shared": {"devcluster"}, "alone": {"alone"}, "after own": {"alone"}, "own": set()}
+    assert wanted == of[str(group(f"tests/kubernetes/{file.name}"))]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +35,7 @@ def test_a_worker_has_one_control_plane(file: Path) -> None:
         ("tests/kubernetes/test_rbac_controlplane.py", "shared"),
         ("tests/kubernetes/test_chaos_controlplane.py", "own"),
         ("tests/kubernetes/test_loop_controlplane.py", "alone"),
+        ("tests/kubernetes/test_guide_controlplane.py", "after own"),
         ("tests/browser/test_charts.py", "browser"),
         ("tests/policies/test_las.py", None),
     ],
@@ -51,6 +50,7 @@ def test_the_kills_are_begun_first_and_the_control_planes_and_the_pages_before_a
         "tests/test_pages.py",
         "tests/kubernetes/test_rbac_controlplane.py",
         "tests/kubernetes/test_loop_controlplane.py",
+        "tests/kubernetes/test_guide_controlplane.py",
         "tests/kubernetes/test_chaos_controlplane.py",
     ]
     assert sorted(files, key=rank) == files[::-1]
@@ -60,6 +60,7 @@ def test_the_kills_are_begun_first_and_the_control_planes_and_the_pages_before_a
     ("test", "expected"),
     [
         ("tests/kubernetes/test_rbac_controlplane.py::test_a", "shared"),
+        ("tests/kubernetes/test_guide_controlplane.py::test_a", "own"),
         (
             "tests/contract/test_contracts.py::test_promise[1-las-check_safe]",
             "tests/contract/test_contracts.py::test_promise[1-las]",

@@ -156,6 +156,7 @@ def test_a_play_that_is_killed_alone_begins_again(run: Path, middle: str, cluste
     assert answer == rm_emulator.simulate(run, middle, **asked).answer
 
 
+@pytest.mark.drawn(of=4)
 def test_a_play_that_is_killed_again_and_again_ends_the_question(
     run: Path, middle: str, cluster: DaskCluster, tmp_path: Path
 ) -> None:

@@ -43,9 +43,9 @@ def subjects() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def of_a_commit() -> Iterator[Any]:
-    """All as parameters of a test: those of _ALWAYS and a sixteenth of the others, all by night."""
+    """All as parameters of a test: those of _ALWAYS and one of 32 others, all by night."""
     others = [name for name, _ in subjects() if name not in _ALWAYS]
-    drawn = _ALWAYS | Commit.here().cases(__name__, others, of=16)
+    drawn = _ALWAYS | Commit.here().cases(__name__, others, of=32)
     for name, settings in subjects():
         now = name in drawn
         yield pytest.param(settings, id=name, marks=() if now else pytest.mark.nightly)

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.controlplane
 JOCKEY = {"kind": "jockey", "policy": {"kind": "fair"}, "period_ms": 2_000, "dead_zone_ms": 0}
 
 
+@pytest.mark.drawn(of=2)
 def test_a_dagjob_with_a_deadline_is_promised_an_end_and_runs(alone: Devcluster) -> None:
     space = alone.namespace()
     installed = Installed(alone, brain={"policy": JOCKEY, "predictor": {"kind": "point_estimate"}})

@@ -73,6 +73,7 @@ def use(cluster: Devcluster) -> None:
         installed.stop()
 
 
+@pytest.mark.drawn(of=4)
 def test_it_lists_the_same_objects_as_a_fresh_one(fresh: Fresh, alone: Devcluster) -> None:
     before, machines = contents(alone), nodes(alone)
     use(alone)

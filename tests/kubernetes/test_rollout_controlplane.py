@@ -10,7 +10,7 @@ from devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.drawn(of=2)]
 
 BRAINS = ("-n", names.NAMESPACE, "-l", "app=rm-brain")
 

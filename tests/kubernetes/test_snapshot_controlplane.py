@@ -22,6 +22,7 @@ def emulator(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.drawn(of=2)
 def test_a_snapshot_of_a_live_cluster_runs(alone: Devcluster, tmp_path: Path) -> None:
     space = alone.namespace()
     submit(alone, dagjob("etl", space, [stage("map", 5, 20), stage("reduce", 1, 20, parents=["map"])]))
