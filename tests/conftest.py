@@ -93,7 +93,9 @@ def no_report() -> Iterator[None]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the whole suite, and of tests/same."""
     parser.addoption(
-        "--nightly", action="store_true", help="all subjects of tests/contract, all examples, tests marked nightly"
+        "--nightly",
+        action="store_true",
+        help="all subjects of tests/contract, all examples, tests marked nightly or drawn",
     )
     parser.addoption("--update", action="store_true", help="tests/same: keep the hashes that are found")
     parser.addoption("--every-seed", action="store_true", help="tests/same: all seeds of the scenarios, not only one")
