@@ -110,6 +110,7 @@ POLICIES = [
 
 @pytest.mark.parametrize("check", POLICY_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("subject", POLICIES, ids=str)
+@pytest.mark.drawn(of=4)
 def test_a_policy_keeps_all_promises(subject: Subject, check: PolicyCheck) -> None:
     load(subject.policy["kind"])
     check_registered(policies, subject.policy["kind"])

@@ -51,6 +51,7 @@ SMALLER = {
     # Whole it is run by docs/sweeps.md, in the same folder.
     "rm-emulator run load-sweep": (
         "rm-emulator run load-sweep --out out/small-sweep --seeds 1 --set spec.workload.jobs=20 --set 'spec.expect=[]'"
+        " --set 'spec.sweep[\"workload.load\"]=[0.9]'"
     ),
 }
 #: What needs a cluster, another program or an hour; tests of their own run it.

@@ -167,6 +167,7 @@ SEEDS = pytest.mark.parametrize("seed", range(6))
 
 @SEEDS
 @pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.drawn(of=4)
 def test_one_shared_state_scheduler_has_no_conflicts_and_the_log_of_central(policy: str, seed: int) -> None:
     alone = Shared(schedulers=(Thinker(name="alone", **TIMES),), conflict="sequence", own_ends="at_once")
     _, kept, logs = thinking(alone, policy, seed)
@@ -176,6 +177,7 @@ def test_one_shared_state_scheduler_has_no_conflicts_and_the_log_of_central(poli
 
 @SEEDS
 @KINDS
+@pytest.mark.drawn(of=4)
 def test_every_job_ends_or_is_given_up(architecture: Architecture, seed: int) -> None:
     simulation, kept, _ = thinking(architecture, seed=seed)
     given_up = {row.job for row in kept.tries if row.given_up}
@@ -186,6 +188,7 @@ def test_every_job_ends_or_is_given_up(architecture: Architecture, seed: int) ->
 
 @SEEDS
 @KINDS
+@pytest.mark.drawn(of=4)
 def test_every_scheduler_s_log_replays(architecture: Architecture, seed: int) -> None:
     for lines in thinking(architecture, seed=seed)[2]:
         assert sum(len(step.decisions) for step in Replay(lines)) > 0
@@ -193,6 +196,7 @@ def test_every_scheduler_s_log_replays(architecture: Architecture, seed: int) ->
 
 @SEEDS
 @KINDS
+@pytest.mark.drawn(of=4)
 def test_capacity_is_never_exceeded(architecture: Architecture, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = 0
 
@@ -216,6 +220,7 @@ def test_capacity_is_never_exceeded(architecture: Architecture, seed: int, monke
 
 @SEEDS
 @KINDS
+@pytest.mark.drawn(of=4)
 def test_a_scheduler_that_begins_to_think_sees_what_is_free(
     architecture: Architecture, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +246,7 @@ def test_a_scheduler_that_begins_to_think_sees_what_is_free(
 
 @SEEDS
 @pytest.mark.parametrize("conflict", ["resource_fit", "sequence"])
+@pytest.mark.drawn(of=4)
 def test_what_resource_fit_refuses_sequence_numbers_refuse_too(
     conflict: Literal["resource_fit", "sequence"], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def test_a_dump_is_not_changed_by_what_comes_after(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_memory_does_not_grow_with_finished_jobs(kind: str) -> None:
     def size(jobs: int) -> int:
         predictor = make(kind)

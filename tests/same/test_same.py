@@ -71,7 +71,7 @@ def test_a_scenario_that_a_page_runs_is_decided_and_summed_up_as_before(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.drawn(of=2)
+@pytest.mark.drawn(of=4)
 def test_known_answers_come_out_as_before(name: str, request: pytest.FixtureRequest) -> None:
     if not (SHARED / f"{name}.yaml").exists():
         pytest.skip("the known answers are not here: ../shared/cases")
