@@ -20,6 +20,7 @@ from schedulers.core import keyed
 from schedulers.core.model import Job, Stage
 from schedulers.core.places import Places, Requirement
 from studies.kept import measured
+from studies.steady import marked, quarters
 from studies.tables import document, over_seeds, table
 
 #: Machines of the frameworks, of so many cores.
@@ -53,12 +54,13 @@ FRAMEWORKS: Final = {
 
 
 class Shared(msgspec.Struct, frozen=True):
-    """One run. jct_s, jobs: mean and number by framework.
+    """One run. jct_s, quarters_s, jobs: mean, means of quarters and number by framework.
 
     waited, used: part of the time in which any task waited anywhere, and part of the cluster that tasks held then.
     """
 
     jct_s: dict[str, float]
+    quarters_s: dict[str, tuple[float, ...]]
     jobs: dict[str, int]
     waited: float
     used: float
@@ -116,15 +118,20 @@ def measure_sharing(shared: bool, counted_s: int, seed: int) -> Shared:
     tasks = pl.concat([ran.tasks.select("job", "stage", "started_ms", "ended_ms") for ran in runs])
     waited, used = _use_while_waiting(tasks, ended, end_s)
     return Shared(
-        jct_s={name: _mean_jct_s(part) for name, part in counted.items()},
+        jct_s={name: fmean(_jcts_s(part)) for name, part in counted.items()},
+        quarters_s={name: quarters(_jcts_s(part)) for name, part in counted.items()},
         jobs={name: len(part) for name, part in counted.items()},
         waited=waited,
         used=used / (CORES * MACHINES),
     )
 
 
-def _mean_jct_s(jobs: pl.DataFrame) -> float:
-    return fmean(jobs["finish_ms"] - jobs["submit_ms"]) / 1000
+def _jcts_s(jobs: pl.DataFrame) -> list[float]:
+    """In order of submission."""
+    found: list[float] = (
+        jobs.sort("submit_ms").select((pl.col("finish_ms") - pl.col("submit_ms")) / 1000).to_series().to_list()
+    )
+    return found
 
 
 def _use_while_waiting(tasks: pl.DataFrame, jobs: pl.DataFrame, end_s: int) -> tuple[float, float]:
@@ -168,10 +175,11 @@ WAYS: Final[Mapping[str, float | None]] = {
 
 
 class Local(msgspec.Struct, frozen=True):
-    """local: share of tasks on a node with their input. jct_s: mean."""
+    """local: share of tasks on a node with their input. jct_s, quarters_s: mean, and means of quarters."""
 
     local: float
     jct_s: float
+    quarters_s: tuple[float, ...]
     jobs: int
 
 
@@ -205,8 +213,8 @@ def measure_locality(way: str, counted_s: int, seed: int) -> Local:
     counted = {each.job.id: each.job.stages[0] for each in jobs.jobs if each.submit_ms >= 1000 * WARM_S}
     tasks = ran.tasks.select("job", "task", "node").iter_rows()
     local = [node in counted[job].hosts_of(task) for job, task, node in tasks if job in counted]
-    ended = ran.jobs.filter(pl.col("submit_ms") >= 1000 * WARM_S)
-    return Local(float(np.mean(local)), _mean_jct_s(ended), len(counted))
+    jcts = _jcts_s(ran.jobs.filter(pl.col("submit_ms") >= 1000 * WARM_S))
+    return Local(float(np.mean(local)), fmean(jcts), quarters(jcts), len(counted))
 
 
 # -- Tables ----------------------------------------------------------------------------------------------------------
@@ -220,9 +228,13 @@ def sharing_table(runs: Mapping[bool, Sequence[Shared]]) -> str:
     lines = []
     for name in FRAMEWORKS:
         alone, together = ([one.jct_s[name] for one in runs[shared]] for shared in (False, True))
+        cells = [
+            marked(over_seeds(jcts, 1), [one.quarters_s[name] for one in runs[shared]])
+            for shared, jcts in ((False, alone), (True, together))
+        ]
         ratio = [one / other for one, other in zip(alone, together, strict=True)]
         jobs = over_seeds([one.jobs[name] for one in runs[True]])
-        lines.append([name, jobs, over_seeds(alone, 1), over_seeds(together, 1), over_seeds(ratio, 2)])
+        lines.append([name, jobs, *cells, over_seeds(ratio, 2)])
     return table(("framework", "jobs", "with a quarter, s", "sharing, s", "speed-up"), lines)
 
 
@@ -243,7 +255,8 @@ def locality_table(runs: Mapping[str, Sequence[Local]]) -> str:
         ratio = [alone / one.jct_s for alone, one in zip(base, seeds, strict=True)]
         local = over_seeds([100 * one.local for one in seeds], 1)
         speedup = over_seeds(ratio, 2) if seeds is not runs["static partition"] else "-"
-        lines.append([way, local, over_seeds([one.jct_s for one in seeds], 1), speedup])
+        mean = marked(over_seeds([one.jct_s for one in seeds], 1), [one.quarters_s for one in seeds])
+        lines.append([way, local, mean, speedup])
     return table(("way", "local tasks, %", "mean run time of a job, s", "speed-up"), lines)
 
 

@@ -21,6 +21,7 @@ from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.model import Job, Stage
 from studies.kept import measured
+from studies.steady import marked, quarters
 from studies.tables import document, over_seeds, table
 
 #: Think times of services per job, s; a batch job takes the usual 0.1 s (google/cluster-scheduler-simulator).
@@ -81,7 +82,7 @@ class Figures(msgspec.Struct, frozen=True):
 
     jobs: submitted. wait_s: mean time until the first attempt begins, of a job without any the time until the end.
     busyness: of the average scheduler of the kind. conflicts: attempts with a refused claim. done: attempts after
-    which no task was left. short: attempts that found too little room. given_up: abandoned jobs.
+    which no task was left. short: attempts that found too little room. given_up: abandoned jobs. quarters_s: waits.
     """
 
     jobs: int
@@ -91,6 +92,7 @@ class Figures(msgspec.Struct, frozen=True):
     done: int
     short: int
     given_up: int
+    quarters_s: tuple[float, ...]
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -205,6 +207,7 @@ def _figures(
         done=int((placed == asked).sum()),
         short=int((placed + refused < asked).sum()),
         given_up=int(counted["given_up"].sum()),
+        quarters_s=quarters([wait / 1000 for wait in waits]),
     )
 
 
@@ -226,10 +229,12 @@ SHOWN: Final[Mapping[str, Figure]] = {
 
 
 def shown(runs: Sequence[Measured], figure: str) -> str:
-    """The mean over seeds with its interval, in three significant digits or so."""
+    """The mean over seeds with its interval, in three significant digits or so; waits that grow in italics."""
     values = [SHOWN[figure](one) for one in runs]
     largest = max(map(abs, values))
-    return over_seeds(values, 0 if largest >= 100 else 1 if largest >= 10 else 2 if largest >= 1 else 3)
+    found = over_seeds(values, 0 if largest >= 100 else 1 if largest >= 10 else 2 if largest >= 1 else 3)
+    kind = figure.removesuffix("_wait")
+    return found if kind == figure else marked(found, [getattr(one, kind).quarters_s for one in runs])
 
 
 def rivals(t_job_s: float) -> dict[str, Case]:

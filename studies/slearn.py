@@ -113,6 +113,12 @@ BINS: Final[Mapping[str, Mapping[str, Any]]] = {
     "2sigma-like-fours": _FOURS,
     "2sigma-like-fours-misjudged": {**_FOURS, "outliers_large": 1.0, "tail_over": 0.9, "drift_max_s": None},
 }
+#: With heartbeats, where containers hold room for longer than tasks run: sizes by run times, and by what is held.
+OCCUPANCY: Final[Policies] = {
+    label + end: {**{**POLICIES, **DAG_POLICIES}[label], **_NARROW, "occupancy": bool(end)}
+    for label in ("slearn", "three_sigma_dag", "posterior", "oracle")
+    for end in ("", "_occupancy")
+}
 BY_BIN: Final[Policies] = {
     **_few(POLICIES, "slearn", "three_sigma"),
     "thin_5": SETTINGS["thin_5"],
@@ -127,6 +133,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
         CHAINS, _without({**DAG_POLICIES, **POLICIES}, "three_sigma_tl"), baseline="three_sigma_dag"
     ),
     "tpch": Experiment(TPCH, _narrow(_without({**POLICIES, **DAG_POLICIES, **SRPT}, "three_sigma_tl")), "events"),
+    "tpch-occupancy": Experiment({**TPCH, "load": 0.5}, OCCUPANCY, baseline="slearn"),
     ALIBABA: Experiment(
         {**alibaba.BLOCK, "load": LOAD},
         {

@@ -143,6 +143,7 @@ def tables(measured: Measured) -> dict[str, Any]:
         "places": lambda name: table(HEAD_PLACES, place_rows(measured[name])),
         "waits": lambda name: table(HEAD_WAITS, wait_rows(measured[name])),
         "windows": lambda name, slots=150: table(HEAD_WINDOWS, window_rows(measured[name], slots)),
+        "occupancy": table(HEAD_OCCUPANCY, occupancy_rows(measured["tpch-occupancy"])),
         "percents": table(HEAD_PERCENTS, [row for name in names for row in percent_rows(name, measured[name])]),
         "thin": table(HEAD_THIN, [thin_row(name, measured[name]) for name in names]),
         "seeds": lambda name: len(next(iter(measured[name].by_label.values()))),
@@ -352,6 +353,19 @@ def _windows(results: api.Results, slots: int, seed: int) -> list[tuple[float, f
         ratio = float(theirs[of].mean() / ours[of].mean()), float((theirs[of] / ours[of]).mean())
         found.append((100 * float(of.mean()), *ratio))
     return found
+
+
+HEAD_OCCUPANCY: Final = ("predictor", "JCT with sizes by occupancy / by run times")
+
+
+def occupancy_rows(results: api.Results) -> list[list[str]]:
+    """Cells of HEAD_OCCUPANCY; the ratio of mean completion times, seed by seed."""
+    rows = []
+    for label in results.by_label:
+        if (with_it := f"{label}_occupancy") in results.by_label:
+            runs = zip(results.by_label[with_it].values(), results.by_label[label].values(), strict=True)
+            rows.append([label, over_seeds([mine["jct_s"]["mean"] / its["jct_s"]["mean"] for mine, its in runs], 2)])
+    return rows
 
 
 HEAD_PERCENTS: Final = ("workload", "pilots, %", "error P50 %", "paper", "speedup over 3Sigma", "paper", "P50", "paper")

@@ -24,7 +24,7 @@ from rm_emulator.program import end
 from studies.erlang import longest, relaxation
 from studies.kept import measured
 from studies.sparrow_runs import IDEAL, MEAN_MS, Case, Ran, measure, measure_tpch
-from studies.steady import grows
+from studies.steady import marked
 from studies.tables import filled, over_seeds, table
 
 NAME: Final = "results-sparrow"
@@ -90,8 +90,7 @@ Runs = Sequence[Ran]
 
 def cell(runs: Runs, figure: str = "mean_ms") -> str:
     """A figure over seeds; in italics where the run grows (`steady.grows`), so that it holds of this span alone."""
-    shown = over_seeds([getattr(run, figure) for run in runs])
-    return f"*{shown}*" if grows([run.quarters_ms for run in runs]) else shown
+    return marked(over_seeds([getattr(run, figure) for run in runs]), [run.quarters_ms for run in runs])
 
 
 def response_table(found: Mapping[tuple[str, float], Runs], figure: str = "mean_ms") -> str:
@@ -163,8 +162,7 @@ def duration_table(found: Mapping[tuple[str, int], Runs]) -> str:
         parts = []
         for method in ("late_binding", IDEAL):
             runs = found[method, ms]
-            shown = over_seeds([run.mean_ms / ms for run in runs], 2)
-            parts.append(f"*{shown}*" if grows([run.quarters_ms for run in runs]) else shown)
+            parts.append(marked(over_seeds([run.mean_ms / ms for run in runs], 2), [run.quarters_ms for run in runs]))
         rows.append([f"{ms}", f"{0.8 * 1600 * 1000 / ms * THINK_MS / 1000:.2f}", *parts])
     return table(("mean task, ms", "thinking per second, s", "late binding", "one scheduler"), rows)
 

@@ -15,12 +15,12 @@ from rm_emulator import api
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.model import Job, Stage
+from studies.steady import quarters
 from studies.tables import document
 
 #: One queue that knows every slot, and needs no messages.
 IDEAL: Final = "ideal"
 MEAN_MS: Final = 200
-QUARTERS: Final = 4
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +109,7 @@ def _ran(played: api.Played, counted: pl.Expr) -> Ran:
     return Ran(
         mean_ms=float(responses.mean()),
         p99_ms=float(np.quantile(responses, 0.99)),
-        quarters_ms=tuple(float(part.mean()) for part in np.array_split(responses, QUARTERS)),
+        quarters_ms=quarters(responses),
         at_once=float((at_once["started_ms"] == at_once["submit_ms"]).to_numpy().mean()),
         messages=(played.messages or 0) / len(tasks),
         jobs=len(responses),
