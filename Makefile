@@ -52,7 +52,7 @@ compiled: $(VENV)/.dev         ## the tree with its core compiled by mypyc, in o
 	cd out/compiled && RM_EMULATOR_COMPILED=1 $(CURDIR)/$(BIN)/python setup.py -q build_ext --inplace --parallel 2 > /dev/null
 
 test-compiled: compiled        ## the core's tests, and all that must decide as before, with the compiled core
-	cd out/compiled && $(CURDIR)/$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q $(addprefix tests/,core property policies same contract yarn engine)
+	cd out/compiled && $(CURDIR)/$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q --nightly $(addprefix tests/,core property policies same contract yarn engine)
 
 check: $(VENV)/.dev            ## the fast lane: lint, types, contracts, fast tests
 	$(MAKE) -j2 lint fast
