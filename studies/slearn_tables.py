@@ -143,7 +143,7 @@ def tables(measured: Measured) -> dict[str, Any]:
         "places": lambda name: table(HEAD_PLACES, place_rows(measured[name])),
         "waits": lambda name: table(HEAD_WAITS, wait_rows(measured[name])),
         "windows": lambda name, slots=150: table(HEAD_WINDOWS, window_rows(measured[name], slots)),
-        "occupancy": table(HEAD_OCCUPANCY, occupancy_rows(measured["tpch-occupancy"])),
+        "occupancy": lambda name: table(HEAD_OCCUPANCY, occupancy_rows(measured[name])),
         "percents": table(HEAD_PERCENTS, [row for name in names for row in percent_rows(name, measured[name])]),
         "thin": table(HEAD_THIN, [thin_row(name, measured[name]) for name in names]),
         "seeds": lambda name: len(next(iter(measured[name].by_label.values()))),

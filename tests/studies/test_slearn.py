@@ -98,6 +98,13 @@ def test_a_job_s_window_ends_with_its_own_arrival() -> None:
     ]
 
 
+def test_sizes_by_occupancy_are_held_against_those_by_run_times_seed_by_seed() -> None:
+    both = _runs({"slearn": [], "slearn_occupancy": [], "las": []})
+    for label, means in (("slearn", (10.0, 20.0)), ("slearn_occupancy", (9.0, 18.0)), ("las", (30.0, 30.0))):
+        both.by_label[label] = {seed: {"jct_s": {"mean": mean}} for seed, mean in enumerate(means, 1)}
+    assert slearn_tables.occupancy_rows(both) == [["slearn", "0.90 [0.90, 0.90]"]]
+
+
 @pytest.mark.slow
 def test_the_page_holds_the_measured_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name, jobs = "google11-like", {**slearn.synthetic("google11-like"), "jobs": 20}
