@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=8)
 def test_mypyc_turns_the_core_into_c(tmp_path: Path) -> None:
     for name in ("schedulers", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy

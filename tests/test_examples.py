@@ -243,6 +243,7 @@ def test_the_chart_and_the_policy_stand_in_the_report_of_a_run(tmp_path: Path) -
     assert {"ann", "ben"} <= set(re.findall(r"<td>(\w+)</td>", page)) | set(re.findall(r"\w+", page))
 
 
+@pytest.mark.drawn(of=4)
 def test_the_chart_keeps_its_promises_and_says_whom_it_left_out(tmp_path: Path) -> None:
     load("wait_by_user")
     third = SCENARIO.splitlines()[-1].replace("name: b", "name: c").replace("ben", "cat")
@@ -282,6 +283,7 @@ def _job_tracker() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_job_tracker")
 @pytest.mark.parametrize("out_of_band", OUT_OF_BAND)
+@pytest.mark.drawn(of=2)
 def test_a_profile_keeps_all_promises(out_of_band: bool) -> None:
     check_profile("job_tracker", tuple(range(6)), out_of_band=out_of_band)
 
@@ -305,6 +307,7 @@ def test_the_schema_has_the_profile_with_its_setting() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_scenario_names_the_file_of_its_profile_and_sets_it(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "job_tracker.py", tmp_path)
     text = SCENARIO.replace("spec:", "spec:\n  plugins: [job_tracker.py]", 1)
@@ -357,6 +360,7 @@ assert [entry.job.importance for entry in made.jobs] == [0.0, 0.0, 2.5]
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_a_field_of_a_job_is_a_line_in_one_file(tmp_path: Path) -> None:
     patch = EXAMPLES / "job_importance.patch"
     assert re.findall(r"^\+\+\+ b/(.*)$", patch.read_text("utf-8"), flags=re.MULTILINE) == ["schedulers/core/model.py"]
@@ -409,6 +413,7 @@ status: {allocatable: {cpu: "2", memory: 4Gi, pods: "9"}}
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_a_field_of_a_dagjob_is_two_files_and_the_crd(tmp_path: Path) -> None:
     patch = EXAMPLES / "dagjob_weight.patch"
     files = re.findall(r"^\+\+\+ b/(.*)$", patch.read_text(encoding="utf-8"), flags=re.MULTILINE)

@@ -236,6 +236,7 @@ spec:
 
 
 @pytest.mark.parametrize("block", YAML)
+@pytest.mark.drawn(of=4)
 def test_yaml_of_a_page_is_accepted(block: Block, tmp_path: Path) -> None:
     """A scenario or blocks of one, objects, training; brain's configuration: kubernetes/test_manifests.py.
 

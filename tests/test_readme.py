@@ -44,9 +44,9 @@ NAMES = {" JOB": " query-001", " FILE": " case.yaml"}
 CASE = "cases:\n- {id: memory, kind: normalise_mem, rows: [[0, 1024, 8192, 1024]]}\n"
 #: Instead of what takes minutes: the same smaller, or in other words.
 SMALLER = {
-    "make demo": "rm-emulator run demo --seeds 1 --set spec.workload.jobs=40 --set 'spec.expect=[]'",
+    "make demo": "rm-emulator run demo --seeds 1 --set spec.workload.jobs=10 --set 'spec.expect=[]'",
     "rm-emulator run slearn-vs-history --seeds 1..5 --jobs 2": (
-        "rm-emulator run slearn-vs-history --seeds 1..2 --jobs 2 --set spec.workload.jobs=40 --set 'spec.expect=[]'"
+        "rm-emulator run slearn-vs-history --seeds 1..2 --jobs 2 --set spec.workload.jobs=10 --set 'spec.expect=[]'"
     ),
     # Whole it is run by docs/sweeps.md, in the same folder.
     "rm-emulator run load-sweep": (
@@ -83,6 +83,7 @@ def mine(language: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("line", sorted({line for line in command_lines() if line.startswith("rm-emulator ")}))
+@pytest.mark.drawn(of=4)
 def test_every_command_shown_exists(line: str, tmp_path: Path) -> None:
     words = shlex.split(line)[1:]
     command = [words[0]] if words[:2] != ["traces", "describe"] else words[:2]

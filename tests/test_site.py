@@ -208,6 +208,7 @@ def test_every_condition_has_its_row(objects: ModuleType, reference: Path) -> No
 # -- pictures ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn(of=4)
 def test_the_drawing_of_the_house_has_the_imports_of_the_code(pictures: ModuleType) -> None:
     packages = [name for floor in pictures.floors() for name in floor]
     inside = {name: {name, *graph().find_descendants(name)} for name in packages}
@@ -223,6 +224,7 @@ def test_the_drawing_of_the_house_has_the_imports_of_the_code(pictures: ModuleTy
     assert pictures.imports() == real
 
 
+@pytest.mark.drawn(of=4)
 def test_in_the_house_every_import_points_down(pictures: ModuleType) -> None:
     level = {name: i for i, floor in enumerate(pictures.floors()) for name in floor}
     assert [(a, b) for a, others in pictures.imports().items() for b in others if level[b] <= level[a]] == []

@@ -9,6 +9,7 @@ import sys
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -69,6 +70,7 @@ def total(counts: dict[str, Count], below: str = "") -> Count:
     return Count(*(sum(figures) for figures in zip(*chosen, strict=True)))
 
 
+@cache
 def homonyms() -> dict[tuple[str, str], list[str]]:
     """Files by program and name of each public class that is defined more than once in that program."""
     places: dict[tuple[str, str], list[str]] = defaultdict(list)

@@ -163,6 +163,7 @@ def test_a_bad_plugin(refused: Refused, tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_a_plugin_that_ends_the_program_in_the_middle(program: Program, tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(
         "from schedulers.core.policy import policies\nfrom schedulers.policies.fifo import Fifo\n"
@@ -176,6 +177,7 @@ def test_a_plugin_that_ends_the_program_in_the_middle(program: Program, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_an_ascii_terminal_gets_its_figures(program: Program, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         GOOD.replace("name: a", "name: ä") + "  - {kind: sjf, predictor: {kind: oracle}}\n"
@@ -190,6 +192,7 @@ def test_an_ascii_terminal_gets_its_figures(program: Program, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_a_log_that_was_cut_is_not_called_identical(program: Program, refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(GOOD)
     rm_emulator.run(tmp_path / "s.yaml", out=tmp_path / "out")
@@ -218,6 +221,7 @@ def test_no_file_takes_the_place_of_a_device(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_a_folder_with_brackets_in_its_name_is_run_in(program: Program, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(GOOD)
     assert program("run", "s.yaml", "--out", "[1, {").returncode == 0

@@ -92,6 +92,7 @@ def test_every_command_has_a_call_that_works() -> None:
     assert {name for name, _ in commands()} == set(GOOD)
 
 
+@pytest.mark.drawn(of=4)
 def test_a_value_is_taken_or_refused_with_one_clear_message(
     case: Case, made: Path, used: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

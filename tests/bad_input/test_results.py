@@ -177,6 +177,7 @@ def test_a_damaged_run(
 @pytest.mark.parametrize(
     ("place", "damage"), [(JOBS, cut), (JOBS, written("")), (JOBS, gone), (TASKS, cut), (TASKS, gone), (LOG, cut)]
 )
+@pytest.mark.drawn(of=4)
 def test_a_cell_with_a_damaged_file_is_computed_again(
     finished: Path, tmp_path: Path, place: str, damage: Damage
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_benchmark_is_found_by_the_name_of_a_row(name: str) -> None:
     assert len(_chosen([name])) == 1
 
 
+@pytest.mark.drawn(of=4)
 def test_the_command_prints_its_rows_on_standard_output_and_progress_beside() -> None:
     command = [sys.executable, "-m", "rm_emulator", "bench", "cli_help_ms", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -105,6 +105,7 @@ def test_a_page_that_has_loaded_has_all_its_charts(open_page):
     assert page.locator(".plot[data-drawn=yes]").count() == CHARTS
 
 
+@pytest.mark.drawn(of=4)
 def test_on_paper_every_chart_is_light_and_as_wide_as_the_sheet(open_page):
     page = open_page(color_scheme="dark").page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -115,6 +116,7 @@ def test_on_paper_every_chart_is_light_and_as_wide_as_the_sheet(open_page):
     assert page.get_attribute("html", "data-theme") is None
 
 
+@pytest.mark.drawn(of=4)
 def test_on_paper_a_chart_takes_no_more_than_its_own_height(open_page):
     page = open_page().page
     page.emulate_media(media="print")
@@ -123,6 +125,7 @@ def test_on_paper_a_chart_takes_no_more_than_its_own_height(open_page):
     assert page.eval_on_selector_all(".plot", ask) == 0
 
 
+@pytest.mark.drawn(of=4)
 def test_on_paper_no_figure_of_the_comparison_is_apart_from_its_unit(open_page):
     page = open_page().page
     page.set_viewport_size({"width": 688, "height": 1000})
@@ -135,6 +138,7 @@ def test_on_paper_no_figure_of_the_comparison_is_apart_from_its_unit(open_page):
     )
 
 
+@pytest.mark.drawn(of=4)
 def test_a_printed_page_has_the_charts(desktop):
     page = desktop.page
     ask = "addEventListener('afterprint', () => { window.marks = document.querySelectorAll('.main-svg path').length })"
@@ -153,6 +157,7 @@ _PAPER = """() => [...document.querySelectorAll("table")].filter(t => t.offsetPa
      [...t.tBodies[0].rows].filter(r => !r.hidden && !r.classList.contains("past")).length])"""
 
 
+@pytest.mark.drawn(of=4)
 def test_on_paper_a_table_has_all_its_rows_and_columns(open_page):
     page = open_page().page
     page.set_viewport_size({"width": 688, "height": 1000})  # A4 less its margins, in CSS pixels
@@ -163,6 +168,7 @@ def test_on_paper_a_table_has_all_its_rows_and_columns(open_page):
         assert (width <= place, seen) == (True, rows), name
 
 
+@pytest.mark.drawn(of=4)
 def test_on_paper_a_sweep_has_all_its_rows(open_page, swept_report):
     page = open_page(path=swept_report).page
     page.set_viewport_size({"width": 688, "height": 1000})
@@ -312,6 +318,7 @@ def test_a_label_in_the_comparison_chooses_the_jobs(desktop):
     assert page.url.endswith("#jobs")
 
 
+@pytest.mark.drawn(of=4)
 def test_a_point_of_a_sweep_opens_in_place_from_the_table_and_from_a_chart(open_page, swept_report):
     opened = open_page(path=swept_report).ready()
     page = opened.page
@@ -331,6 +338,7 @@ def test_a_point_of_a_sweep_opens_in_place_from_the_table_and_from_a_chart(open_
     assert opened.messages == []
 
 
+@pytest.mark.drawn(of=4)
 def test_a_story_fits_on_a_phone(open_page):
     page = open_page(viewport={"width": 400, "height": 844}).page
     listed(page).first.locator("button.open").click()
@@ -340,6 +348,7 @@ def test_a_story_fits_on_a_phone(open_page):
     assert box["x"] + box["width"] <= 400
 
 
+@pytest.mark.drawn(of=4)
 def test_a_table_too_wide_for_a_phone_says_that_it_scrolls(open_page):
     page = open_page(viewport={"width": 400, "height": 844}).page
     page.wait_for_selector(".scroll.more:has(#comparison)")
@@ -350,6 +359,7 @@ def test_a_table_too_wide_for_a_phone_says_that_it_scrolls(open_page):
     page.wait_for_selector(".scroll.back:not(.more):has(#comparison)")
 
 
+@pytest.mark.drawn(of=4)
 def test_the_toggle_changes_colours_and_charts(open_page):
     page = open_page(color_scheme="light").ready().page
     ask = (
@@ -362,6 +372,7 @@ def test_the_toggle_changes_colours_and_charts(open_page):
     assert page.get_attribute("html", "data-theme") == "dark"
 
 
+@pytest.mark.drawn(of=4)
 def test_the_systems_dark_mode_is_followed(open_page):
     page = open_page(color_scheme="dark").page
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
@@ -376,6 +387,7 @@ def resized(browser, report_path):
 
 
 @pytest.mark.parametrize("width", [390, 360, 768, 1920])
+@pytest.mark.drawn(of=4)
 def test_the_page_fits_without_scrolling_sideways(resized, width):
     resized.set_viewport_size({"width": width, "height": 844})
     resized.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=5000)

@@ -364,6 +364,7 @@ def test_a_mistake_in_standard_input_has_its_line(command: Callable[..., Any], m
 
 @pytest.mark.parametrize("word", ["-q", "--quiet"])
 @pytest.mark.slow
+@pytest.mark.drawn(of=2)
 def test_quiet_says_only_what_is_wrong(command: Callable[..., Any], tmp_path: Path, word: str) -> None:
     loud, still = (command("run", HELLO, "--out", tmp_path / name, *more) for name, more in (("a", ()), ("b", (word,))))
     assert "[1/3]" in loud.err
@@ -436,6 +437,7 @@ def completed(line: str, cwd: Path) -> list[str]:
     ],
 )
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_the_shell_completes(line: str, words: list[str], tmp_path: Path) -> None:
     (tmp_path / "scenarios").mkdir()
     for name in ("scenarios/own.yaml", "some.yaml", "script.py"):

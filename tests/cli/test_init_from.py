@@ -25,7 +25,7 @@ def drafted(command: Command, trace: Path, folder: Path, *options: str) -> dict[
 
 
 @pytest.mark.parametrize("name", formats.names())
-@pytest.mark.drawn(of=2)
+@pytest.mark.drawn(of=8)
 @pytest.mark.usefixtures("no_report")
 def test_the_scenario_of_every_format_is_without_mistakes_and_runs(command: Command, tmp_path: Path, name: str) -> None:
     (tmp_path / "traces").mkdir()

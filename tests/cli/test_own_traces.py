@@ -71,6 +71,7 @@ def test_the_first_jobs_of_a_real_file_go_all_the_way(name: str, command: Comman
 
 
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.drawn(of=4)
 def test_a_real_file_is_guessed_and_read_whole(name: str) -> None:
     file, jobs, tasks = REAL[name]
     if not (DATA / file).exists():
@@ -139,12 +140,14 @@ COLUMNS = {"job": "Auftrag", "submit": "Eingang", "durations": "Ende-Start", "cp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["csv", "alibaba2017", "alibaba2018", "hadoop"])
+@pytest.mark.drawn(of=4)
 def test_a_file_with_all_facts_goes_all_the_way(name: str, command: Command, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     assert through(command, name, samples.whole(name, tmp_path / "in"), tmp_path) >= 1
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_table_with_semicolons_and_local_dates_goes_all_the_way(command: Command, tmp_path: Path) -> None:
     (tmp_path / "local.csv").write_text(samples.LOCAL_CSV)
     options = {"delimiter": ";", "map": COLUMNS}

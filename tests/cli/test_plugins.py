@@ -40,6 +40,7 @@ def test_a_policy_from_outside_the_tree_runs_in_worker_processes(command: Callab
 
 
 @pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.drawn(of=2)
 def test_what_a_plugin_prints_is_no_part_of_the_results(command: Callable[..., Any], tmp_path: Path, jobs: str) -> None:
     observes = "\n    def observe(self, event, view):\n        print('heard')\n"
     (tmp_path / "talks.py").write_text(GOOD.format(name="talks") + observes + "\n\nprint('hello')\n")
@@ -117,6 +118,7 @@ def program(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_a_scenario_names_its_plug_ins_and_its_logs_know_them(own: Path, tmp_path: Path) -> None:
     ran = program("run", own, "--out", tmp_path / "out")
     assert ran.returncode == 0, ran.stderr

@@ -111,7 +111,7 @@ def _written(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", [*REAL, *MADE])
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=16)
 def test_a_trace_becomes_a_report(kind: str, command: Command, tmp_path: Path) -> None:
     (tmp_path / "traces").mkdir()
     if kind in MADE:

@@ -27,6 +27,7 @@ def test_a_configuration_with_an_unknown_key_is_bad_input(command: Callable[...,
 
 @pytest.mark.slow
 @NEEDS_TORCH
+@pytest.mark.drawn(of=8)
 def test_training_leaves_weights_and_says_how_good_they_are(command: Callable[..., Any], tmp_path: Path) -> None:
     source = write(tmp_path, CONFIG.replace("METHOD", "ppo").replace("iterations: 4", "iterations: 1"))
     out = tmp_path / "out"

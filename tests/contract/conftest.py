@@ -1,6 +1,6 @@
 """Which subjects are held to their promises: all by night, else those that a commit concerns or draws.
 
-A commit draws a quarter of all for one scenario, of which the fast lane holds none, and fewer for more scenarios.
+A commit draws an eighth of all for one scenario, of which the fast lane holds none, and fewer for more scenarios.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         name = item.callspec.params["name"]
         if name in tried:
             continue
-        if item.originalname == _ONE and commit.draws(f"{name} once", of=4):
+        if item.originalname == _ONE and commit.draws(f"{name} once", of=8):
             item.add_marker(pytest.mark.slow)
         else:
             gone.add(item)

@@ -61,7 +61,7 @@ def test_a_chart_is_listed_with_all_that_is_asked_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in charts if entry.name not in ELSEWHERE])
-@pytest.mark.drawn(of=2)
+@pytest.mark.drawn(of=4)
 def test_a_chart_draws_what_a_run_has_to_show(name: str, runs: Mapping[bool, Path]) -> None:
     swept = name in OF_SWEEPS
     check_chart(name, runs[swept], runs[not swept] if swept else None)

@@ -125,6 +125,7 @@ def test_promise_in_more_scenarios(name: str, check: PolicyCheck) -> None:
 
 
 @pytest.mark.parametrize("seed", range(36))
+@pytest.mark.drawn(of=4)
 def test_skipping_idle_heartbeats_changes_nothing(seed: int) -> None:
     check_skipping(SUBJECTS[seed % len(SUBJECTS)], (1000 + seed,))
 
@@ -145,12 +146,14 @@ def test_scenarios_that_once_differed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", profiles.names)
+@pytest.mark.drawn(of=2)
 def test_a_profile_keeps_all_promises(name: str) -> None:
     check_profile(name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", profiles.names)
+@pytest.mark.drawn(of=4)
 def test_a_profile_keeps_all_promises_in_more_scenarios(name: str) -> None:
     check_profile(name, tuple(range(100, 100 + examples(12))))
 
@@ -177,6 +180,7 @@ for number, subject in list(enumerate(subjects()))[3::15]:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_logs_are_the_same_in_another_process_with_other_hashes() -> None:
     said = [_hashes(seed) for seed in ("0", "1", "random")]
     assert said[0] == said[1] == said[2]
@@ -216,6 +220,7 @@ def test_subjects_hold_every_registration() -> None:
 
 @pytest.mark.parametrize("predictor", ["oracle", "three_sigma"])
 @pytest.mark.parametrize("policy", sorted(BLIND))
+@pytest.mark.drawn(of=8)
 def test_no_estimate_changes_what_a_blind_policy_decides(policy: str, predictor: str) -> None:
     def placed(subject: Subject, seed: int) -> list[Decision]:
         history = run_case(subject, case_for(subject, seed)).audit.history

@@ -21,6 +21,7 @@ SUBJECT = Subject(
 )
 
 
+@pytest.mark.drawn(of=4)
 def test_the_runs_of_a_task_are_forecast_as_they_are_among_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     own, asked = AssigningPolicy._forecast_of, list[Forecast]()
 

@@ -37,6 +37,7 @@ def _holds(subject: int, seed: int) -> Ran:
 @pytest.mark.slow
 @given(st.integers(0, len(SUBJECTS) - 1), st.integers(0, 10**6))
 @settings(max_examples=examples(200), deadline=None)
+@pytest.mark.drawn(of=2)
 def test_with_faults_every_task_ends_once_or_its_job_failed_and_the_log_replays(subject: int, seed: int) -> None:
     _holds(subject, seed)
 
@@ -44,6 +45,7 @@ def test_with_faults_every_task_ends_once_or_its_job_failed_and_the_log_replays(
 @pytest.mark.slow
 @given(st.integers(0, len(SUBJECTS) - 1), st.integers(0, 10**6))
 @settings(max_examples=examples(100), deadline=None)
+@pytest.mark.drawn(of=4)
 def test_with_faults_and_disorder_every_task_ends_once_or_its_job_failed(subject: int, seed: int) -> None:
     one = SUBJECTS[subject]
     made = faulty_case(one, seed, disorder=True)
@@ -75,6 +77,7 @@ def test_facts_about_containers_that_are_gone_change_nothing(seed: int, random: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [entry.name for entry in policies])
+@pytest.mark.drawn(of=4)
 def test_every_policy_keeps_its_promises_under_faults(kind: str) -> None:
     number = next(number for number, subject in enumerate(SUBJECTS) if subject.policy["kind"] == kind)
     _holds(number, number)

@@ -260,6 +260,7 @@ def test_a_run_keeps_its_log() -> None:
     ("check", "name"),
     [(testing.check_policy, "las"), (testing.check_predictor, "posterior"), (testing.check_placer, "worst_fit")],
 )
+@pytest.mark.drawn(of=4)
 def test_all_promises_are_checked_by_name(check: Callable[[str], None], name: str) -> None:
     check(name)
 

@@ -105,6 +105,7 @@ def test_an_error_about_an_argument_names_it(arguments: dict[str, Any], says: st
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_script_needs_no_main_guard_to_use_several_processes(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import rm_emulator\nprint(len(rm_emulator.run('hello', out='out', jobs=2).jobs))\n")

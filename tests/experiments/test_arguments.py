@@ -117,6 +117,7 @@ def test_several_processes_are_refused_to_a_class_that_they_would_not_find() -> 
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_results_of_a_class_are_kept_until_its_file_changes(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     text = (
@@ -208,6 +209,7 @@ def test_to_pandas_without_pandas_says_what_to_install(results: Results, monkeyp
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_frames_for_pandas_have_a_type_for_each_kind_of_column(results: Results) -> None:
     pytest.importorskip("pandas", reason="pandas is not installed: pip install -e '.[dev]'")
     jobs, tasks = results.to_pandas("jobs"), results.to_pandas("tasks")
@@ -233,6 +235,7 @@ rm_emulator.run(1)
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_types_are_seen_from_an_editable_install(tmp_path: Path) -> None:
     tree, elsewhere, python = tmp_path / "tree", tmp_path / "elsewhere", tmp_path / "venv/bin/python"
     for folder in ("rm_emulator", "schedulers", "operators", "forecaster"):

@@ -178,6 +178,7 @@ def test_workers_in_this_process_give_the_same_results(tiny: Tiny, tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_sweep_with_baselines_gives_the_same_results(tiny: Tiny, tmp_path: Path, cluster: DaskCluster) -> None:
     loaded = tiny('spec.sweep={"cluster.nodes[0].count": [2, 3]}', "spec.baselines=[ideal, alone]", "spec.seeds=[1]")
     grid.run(loaded, tmp_path / "one", jobs=1)
@@ -270,6 +271,7 @@ def test_a_failing_cell_is_named_and_its_traceback_kept(tiny: Tiny, tmp_path: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_cell_over_which_its_process_dies_fails_after_three_attempts(
     tiny: Tiny, tmp_path: Path, cluster: DaskCluster
 ) -> None:
@@ -282,6 +284,7 @@ def test_a_cell_over_which_its_process_dies_fails_after_three_attempts(
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_cell_over_which_its_process_dies_once_is_computed_again(
     tiny: Tiny, tmp_path: Path, cluster: DaskCluster
 ) -> None:
@@ -294,6 +297,7 @@ def test_a_cell_over_which_its_process_dies_once_is_computed_again(
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_cell_over_which_workers_die_fails_and_names_the_last(
     tiny: Tiny, tmp_path: Path, cluster: DaskCluster
 ) -> None:
@@ -307,6 +311,7 @@ def test_a_cell_over_which_workers_die_fails_and_names_the_last(
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_full_disk_of_the_run_s_own_machine_is_no_lost_scheduler(
     tiny: Tiny, tmp_path: Path, cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +324,7 @@ def test_a_full_disk_of_the_run_s_own_machine_is_no_lost_scheduler(
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_the_cells_of_a_client_that_is_killed_end(tiny: Tiny, tmp_path: Path, cluster: DaskCluster) -> None:
     tiny()
     plugin(tmp_path, "endless", f"Path({str(tmp_path)!r}, f'{{os.getpid()}}.pid').touch(); time.sleep(600)")
@@ -354,6 +360,7 @@ def rollouts(engine: str, tiny: Tiny) -> tuple[RemoteRollouts, list[RolloutTask]
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_rollouts_of_a_killed_worker_and_of_a_killed_scheduler_are_played_again(
     tiny: Tiny, cluster: DaskCluster
 ) -> None:

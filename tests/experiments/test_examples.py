@@ -26,7 +26,7 @@ SMALLER: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, _ in examples.summaries()])
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=16)
 @pytest.mark.usefixtures("no_report")
 def test_every_starter_runs_and_replays(name: str, tmp_path: Path) -> None:
     starter = examples.copy(name, tmp_path / "mine")[0]

@@ -58,6 +58,7 @@ def contents(out: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_run_killed_without_warning_goes_on_to_the_same_results(scenario: Path, whole: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rm_emulator", "run", str(scenario), "--out", str(tmp_path / "out"), "--jobs", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -178,6 +179,7 @@ def test_two_policies_meet_the_same_failures_of_the_same_attempts(whole: Path) -
     assert [met[0][which] for which in both] == [met[1][which] for which in both]
 
 
+@pytest.mark.drawn(of=4)
 def test_what_will_happen_next_is_told_with_what_is_known_of_faults(whole: Path) -> None:
     command = [sys.executable, "-m", "rm_emulator", "simulate", "--from", f"{whole}@5m", "--label", "fifo"]
     done = subprocess.run([*command, "--draws", "4"], capture_output=True, text=True, check=False)

@@ -219,6 +219,7 @@ def test_from_a_memory_on_every_policy_decides_to_the_end_or_to_a_first_differen
 
 @pytest.mark.parametrize("kind", ["las", "gs", "delay", "requeue", "graphene", "bounded", "fifo"])
 @pytest.mark.parametrize("predictor", ["slearn", "posterior"])
+@pytest.mark.drawn(of=4)
 def test_a_policy_that_begins_at_a_memory_knows_every_job(kind: str, predictor: str, tmp_path: Path) -> None:
     """Where there is room for all, such policies start all."""
     log = begun({"kind": "fifo", "predictor": {"kind": "slearn"}})

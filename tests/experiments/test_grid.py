@@ -107,6 +107,7 @@ def test_a_missing_cell_is_computed(tiny: Tiny, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["events.jsonl", "jobs.parquet", "trace.json"])
+@pytest.mark.drawn(of=4)
 def test_a_damaged_cell_is_computed_again_and_named(
     tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -351,6 +352,7 @@ def test_a_full_disk_that_takes_no_traceback_either(
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.drawn(of=4)
 def test_an_interrupted_run_leaves_nothing_half_written(
     tiny: Tiny, tmp_path: Path, jobs: str, number: signal.Signals
 ) -> None:
@@ -374,6 +376,7 @@ def test_an_interrupted_run_leaves_nothing_half_written(
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_workers_end_when_their_parent_is_killed(tiny: Tiny, tmp_path: Path) -> None:
     tiny()
     marks = tmp_path / "marks"

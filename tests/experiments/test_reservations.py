@@ -66,6 +66,7 @@ def test_without_reservations_it_waits_for_the_backlog_to_drain(ran: Callable[..
 
 @pytest.mark.parametrize("profile", ["events", "kubernetes"])
 @pytest.mark.parametrize("error", [-0.9, 0.0])
+@pytest.mark.drawn(of=4)
 def test_it_starts_within_a_minute(ran: Callable[..., Path], profile: str, error: float) -> None:
     assert wait_s(ran(profile=profile, error=error)) <= 60
 

@@ -61,6 +61,7 @@ def test_without_a_sweep_the_summary_says_nothing_of_one() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_point_has_the_figures_of_the_scenario_with_its_values(results: Results, summary: Summary) -> None:
     changes = {
         **CHANGES,
@@ -108,6 +109,7 @@ def test_a_command_about_one_run_asks_for_the_point(results: Results) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_finished_cells_are_kept_and_missing_ones_computed(results: Results, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(results.path, out)
@@ -117,6 +119,7 @@ def test_finished_cells_are_kept_and_missing_ones_computed(results: Results, tmp
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_more_values_of_the_first_axis_add_to_what_is_there(results: Results, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(results.path, out)

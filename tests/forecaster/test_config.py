@@ -18,6 +18,7 @@ import pytest
         ("management: {port: 70000}", "expected `int` <= 65535, got 70000"),
     ],
 )
+@pytest.mark.drawn(of=4)
 def test_a_mistake_is_said_with_the_file_in_one_line(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(text)

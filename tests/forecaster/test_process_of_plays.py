@@ -120,6 +120,7 @@ class Brain:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_a_core_that_is_kept_answers_as_one_that_is_restored_and_says_when_it_cannot() -> None:
     brain = Brain()
     brain.submit(1)

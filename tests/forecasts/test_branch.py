@@ -73,7 +73,7 @@ def ends(record: MemoryRecording) -> dict[str, tuple[int | None, int | None]]:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name == "overbooked")) for name in sorted(SCENARIOS)]
 )
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=8)
 def test_a_run_that_was_paused_at_a_random_moment_ends_every_job_as_before(name: str) -> None:
     draw = random.Random(name)
     for label, make in simulations(name).items():
@@ -126,7 +126,7 @@ def test_on_kubernetes_running_pods_end_as_before_under_the_same_run_times() -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["events", "kubernetes", "sls", "yarn", "yarn-masters"])
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=8)
 def test_ends_of_all_tasks_are_the_same_whether_entered_one_by_one_or_when_they_are_near(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +214,7 @@ def test_an_error_in_a_play_is_told_with_its_message() -> None:
         list(plays(paused(), [lambda: Play(None), broken]))
 
 
+@pytest.mark.drawn(of=4)
 def test_plays_end_with_the_process_that_asked_though_that_is_killed() -> None:
     asks = "import time; from tests.forecasts.test_branch import *; list(plays(paused(), [lambda: time.sleep(99)]))"
     asking = subprocess.Popen([sys.executable, "-c", asks], cwd=ROOT)

@@ -98,6 +98,7 @@ def test_scheduled_faults_to_come_are_not_known() -> None:
     assert play(paused, Play(None, faults=0))["a"].finish_ms == HOUR
 
 
+@pytest.mark.drawn(of=8)
 def test_draws_meet_faults_at_the_rate_each_its_own_and_always_the_same() -> None:
     rates = NodeFaultRates(per_1000_node_days=24_000.0, repair=Fixed(1))  # one an hour
     paused = at(MINUTE, batch("a", 1, HOUR), rates=rates)

@@ -195,6 +195,7 @@ def test_a_brain_that_takes_its_cluster_over_with_its_memory_changes_nothing(lab
     assert courses[0] == courses[1]
 
 
+@pytest.mark.drawn(of=4)
 def test_a_drained_node_of_a_cluster_takes_nothing_new_and_a_service_there_stays() -> None:
     found = changed(Present(of_services().snapshot(), OF_5_S, 100), drain=("n1",))
     assert found.never == ("a/2",)
@@ -421,6 +422,7 @@ def program(folder: Path, get: str) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_file_of_a_brains_memory_answers_as_its_cluster(
     command: Command, file: Path, tmp_path: Path, stored: list[dict[str, Any]]
 ) -> None:

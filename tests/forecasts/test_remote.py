@@ -87,7 +87,7 @@ def middle(run: Path) -> str:
 
 
 @pytest.mark.parametrize("asked", ["live jobs", "a new job", "another policy"])
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=8)
 def test_answers_of_workers_are_those_of_one_machine(
     asked: str, run: Path, middle: str, cluster: DaskCluster, tmp_path: Path
 ) -> None:
@@ -149,6 +149,7 @@ def _dying(folder: Path, deaths: int) -> dict[str, Any]:
     return {"draws": 2, "earlier": 0, "policy": "dies_on_workers", "plugins": [plugin]}
 
 
+@pytest.mark.drawn(of=8)
 def test_a_play_that_is_killed_alone_begins_again(run: Path, middle: str, cluster: DaskCluster, tmp_path: Path) -> None:
     asked = _dying(tmp_path, 1)
     answer = rm_emulator.simulate(run, middle, engine=cluster.engine, **asked).answer

@@ -95,6 +95,7 @@ def test_a_policy_that_is_told_true_run_times_is_answered_with_what_came(run: Pa
     assert all(job.finish.p50_ms == came[job.job] for job in started)
 
 
+@pytest.mark.drawn(of=4)
 def test_a_job_of_a_file_is_told_its_start_whom_it_delays_and_what_would_help(
     run: Path, middle: str, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_job_of_a_file_is_told_its_start_whom_it_delays_and_what_would_help(
     assert forecast.delays.is_empty()
 
 
+@pytest.mark.drawn(of=4)
 def test_fewer_tasks_of_a_gang_are_not_tried_since_nobody_knows_how_long_they_take(
     run: Path, middle: str, tmp_path: Path
 ) -> None:
@@ -121,6 +123,7 @@ def test_fewer_tasks_of_a_gang_are_not_tried_since_nobody_knows_how_long_they_ta
     assert not any("tasks" in line and "half" in line for line in tried), tried
 
 
+@pytest.mark.drawn(of=4)
 def test_jobs_go_on_to_arrive_where_that_is_asked(run: Path, middle: str, tmp_path: Path) -> None:
     without, with_ = (
         rm_emulator.simulate(run, middle, file(tmp_path), draws=4, earlier=0, tries=False, arrivals=window)
@@ -216,6 +219,7 @@ def test_answers_are_held_against_the_ends_that_came_also_when_nobody_arrives_an
     )
 
 
+@pytest.mark.drawn(of=4)
 def test_live_jobs_of_a_moment_share_its_plays_up_to_a_limit(run: Path) -> None:
     def asked(a_moment: int) -> pl.DataFrame:
         found = scores(run, label="fifo", seed=1, questions=6, a_moment=a_moment, draws=2)
@@ -228,6 +232,7 @@ def test_live_jobs_of_a_moment_share_its_plays_up_to_a_limit(run: Path) -> None:
     assert together.height < alone.height
 
 
+@pytest.mark.drawn(of=4)
 def test_answers_that_are_kept_are_not_asked_for_again(run: Path, tmp_path: Path) -> None:
     def asked() -> tuple[pl.DataFrame, dict[str, int]]:
         found = scores(run, label="fifo", seed=1, questions=4, a_moment=1, draws=2, kept=tmp_path)
@@ -247,6 +252,7 @@ def test_the_pinball_loss_weighs_an_answer_by_its_quantile() -> None:
     assert pinball(np.array([100.0]), np.array([[90.0, 100.0, 100.0]])) == pytest.approx(10 * 0.1 / 3)
 
 
+@pytest.mark.drawn(of=4)
 def test_a_plot_into_the_runs_report_stands_there_until_the_cell_is_computed_again(
     run: Path, middle: str, tmp_path: Path, command: Command
 ) -> None:

@@ -131,6 +131,7 @@ def test_taken_over_by_the_same_policy_every_job_ends_as_if_nothing_had_happened
         ("sls", "delay", "capacity"),
     ],
 )
+@pytest.mark.drawn(of=4)
 def test_under_another_policy_every_job_ends_no_task_runs_twice_and_no_node_holds_too_much(
     name: str, label: str, other: str
 ) -> None:
@@ -272,6 +273,7 @@ class Nobody(Policy):
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_the_same_policy_changes_nothing(run: Path, middle: str, command: Command) -> None:
     done = command(
         "simulate", "--from", f"{run}@{middle}", "--policy", "fifo", "--draws", "3", "--earlier", "0", "--json"
@@ -297,6 +299,7 @@ def test_a_policy_that_serves_nobody_is_worse_whatever_is_tolerated(
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_fewer_nodes_fail_a_check_that_tolerates_little_and_pass_a_generous_one(
     run: Path, middle: str, command: Command
 ) -> None:
@@ -309,6 +312,7 @@ def test_fewer_nodes_fail_a_check_that_tolerates_little_and_pass_a_generous_one(
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_all_changes_are_made_together_and_answered_as_a_frame(run: Path, middle: str) -> None:
     policy = {"kind": "gs", "predictor": {"kind": "slearn"}}
     forecast = rm_emulator.simulate(run, middle, draws=3, earlier=0, policy=policy, drain="n1", add=["2xn2", "1xn2"])

@@ -67,6 +67,7 @@ def run(out: Path, profile: str, copies: dict[str, Any] | None = None, **workloa
 
 
 @pytest.mark.parametrize("profile", ["events", "yarn", "sls", "kubernetes"])
+@pytest.mark.drawn(of=4)
 def test_a_run_with_transfers_is_a_schedule(tmp_path: Path, profile: str) -> None:
     problem, runs = finished(run(tmp_path / "out", profile), "fifo", 1)
     assert len(runs) == 36
@@ -74,6 +75,7 @@ def test_a_run_with_transfers_is_a_schedule(tmp_path: Path, profile: str) -> Non
 
 
 @pytest.mark.parametrize("others", ["run", "end"])
+@pytest.mark.drawn(of=2)
 def test_a_run_with_copies_is_a_schedule(tmp_path: Path, others: str) -> None:
     problem, runs = finished(run(tmp_path / "out", "events", {"max": 3, "others": others}), "fifo", 1)
     assert any(each.copy for each in runs)

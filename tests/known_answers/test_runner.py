@@ -156,6 +156,7 @@ def test_collected_cases_that_were_open(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_all_collected_cases_of_dags(capsys: pytest.CaptureFixture[str]) -> None:
     lines = collected("dag.yaml", capsys)
     assert len(lines) == 123
@@ -247,6 +248,7 @@ def test_plans_of_a_dag(
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_all_collected_cases_of_fair_shares(capsys: pytest.CaptureFixture[str]) -> None:
     file = SHARED / "fairness.yaml"
     if not file.is_file():

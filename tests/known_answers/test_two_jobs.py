@@ -69,6 +69,7 @@ def variance(said: Floats, truth: Floats) -> float:
 
 
 @pytest.mark.parametrize(("so", "s1", "m"), BETTER + WORSE)
+@pytest.mark.drawn(of=8)
 def test_history_errs_by_the_variation_between_runs_however_many_tasks_there_are(so: int, s1: int, m: int) -> None:
     runs = drawn(so, s1, m)
     assert variance(runs.history, runs.truth) == pytest.approx(so**2, rel=0.1)

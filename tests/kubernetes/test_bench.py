@@ -34,7 +34,7 @@ def rows(*command: str, **environment: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=8)
 def test_without_a_control_plane_its_groups_are_rows_that_say_so_and_the_others_are_measured(tmp_path: Path) -> None:
     found = rows(
         "-m",

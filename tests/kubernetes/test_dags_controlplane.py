@@ -25,6 +25,7 @@ ETL = [
 
 
 @pytest.mark.parametrize("settings", list(of_a_commit()))
+@pytest.mark.drawn(of=4)
 def test_dags_run_to_their_end(alone: Devcluster, settings: dict[str, Any]) -> None:
     space, policy = alone.namespace(), settings["policy"]["kind"]
     installed = Installed(alone, brain=settings)

@@ -330,6 +330,7 @@ def shape(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("what", BODIES)
+@pytest.mark.drawn(of=4)
 def test_kube_scheduler_sends_what_is_stored(bodies: tuple[str, dict[str, Any], dict[str, str]], what: str) -> None:
     form, captured, _ = bodies
     path = GOLDEN / f"{form}-{what}.json"

@@ -94,6 +94,7 @@ def space(installed: Installed) -> str:
     return namespace
 
 
+@pytest.mark.drawn(of=4)
 def test_status_says_who_leads(installed: Installed, plugin: Plugin, space: str) -> None:
     parts = plugin.tells("status")["parts"]
     (brain,), (controllers,) = installed.brain.replicas, installed.controllers.replicas

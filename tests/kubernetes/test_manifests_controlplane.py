@@ -65,6 +65,7 @@ def test_the_api_server_knows_every_field(devcluster: Devcluster, overlay: str) 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 @pytest.mark.parametrize("name", ["rm-brain", "rm-controllers"])
+@pytest.mark.drawn(of=4)
 def test_our_pods_pass_the_restricted_standard(devcluster: Devcluster, overlay: str, name: str) -> None:
     devcluster.apply(MANIFESTS / "overlays" / overlay)
     template = deployment(devcluster, overlay, name)["template"]
@@ -115,6 +116,7 @@ def test_monitoring_is_applied_and_deleted(devcluster: Devcluster) -> None:
     devcluster.kubectl("delete", "-k", str(MANIFESTS / "monitoring"))
 
 
+@pytest.mark.drawn(of=4)
 def test_what_is_applied_is_deleted_without_a_trace(devcluster: Devcluster) -> None:
     devcluster.apply(MANIFESTS / "overlays" / "production")
     devcluster.kubectl("delete", "-k", str(MANIFESTS / "overlays" / "production"), "--timeout=120s")

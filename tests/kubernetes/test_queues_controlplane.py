@@ -21,7 +21,7 @@ DATA = ("analytics", "reports")
 
 
 @pytest.mark.parametrize(("policy", "predictor"), [("drf", "slearn"), ("hdrf", None), ("capacity", None)])
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=8)
 def test_queues_get_what_weights_and_limits_say(alone: Devcluster, policy: str, predictor: str | None) -> None:
     alone.apply(MANIFESTS / "samples" / "queues.yaml")
     space = alone.namespace()

@@ -58,6 +58,7 @@ def kubelet(cluster: Devcluster) -> Iterator[None]:
             part.stop()
 
 
+@pytest.mark.drawn(of=4)
 def test_the_commands_of_the_readmes_part_on_kubernetes_run_in_order(bare: Devcluster, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     shell = Shell(tmp_path, KUBECONFIG=str(bare.kubeconfig), KUBEBUILDER_ASSETS=str(programs))

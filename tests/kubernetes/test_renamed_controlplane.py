@@ -107,6 +107,7 @@ def installed(alone: Devcluster) -> Iterator[Installed]:
     found.stop()
 
 
+@pytest.mark.drawn(of=4)
 def test_a_dagjob_and_a_plain_pod_run(alone: Devcluster, installed: Installed) -> None:
     space = alone.namespace("renamed")
     submit(alone, dagjob("job", space, [stage("a", 4, 1), stage("b", 2, 1, parents=["a"], gang=True)]), a_pod(space))

@@ -165,6 +165,7 @@ def reloads(running: Running) -> dict[str, float]:
     return {s.labels["cause"]: s.value for s in samples if s.name == "rm_forecast_reloads_total"}
 
 
+@pytest.mark.drawn(of=8)
 def test_the_forecaster_writes_when_jobs_will_start_and_end(
     installed: Installed, space: str, forecaster: Running, port: int
 ) -> None:

@@ -16,7 +16,7 @@ PAGE = "docs/platform/tutorial.md"
 FOLDER = "/tmp/rm-devcluster"
 
 
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=8)
 def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
     here = str(tmp_path / "rm-devcluster")
     shell = Shell(

@@ -59,10 +59,12 @@ def test_the_best_validated_constants_are_told_in_a_file(recipe: Path, tmp_path:
     assert min(row["validation"] for row in rows if "validation" in row) == state.best_score
 
 
+@pytest.mark.drawn(of=4)
 def test_several_processes_find_what_one_finds(recipe: Path, tmp_path: Path) -> None:
     assert same(training(recipe, tmp_path / "one").run(), training(recipe, tmp_path / "two", jobs=2).run())
 
 
+@pytest.mark.drawn(of=4)
 def test_a_run_that_was_killed_goes_on_without_a_difference(recipe: Path, tmp_path: Path) -> None:
     recipe.write_text(CONFIG.replace("iterations: 4", "iterations: 20"))
     folder = tmp_path / "killed"

@@ -215,6 +215,7 @@ def test_without_room_for_all_jobs_those_with_something_to_choose_stay() -> None
 
 @pytest.mark.parametrize("executors", [EXECUTORS, None])
 @pytest.mark.parametrize("rule", sorted(RULES))
+@pytest.mark.drawn(of=4)
 def test_a_rule_stepped_through_the_environment_gives_the_log_of_its_scenario(
     rule: str, executors: dict[str, str] | None, tmp_path: Path
 ) -> None:
@@ -261,6 +262,7 @@ def test_the_trained_policy_stepped_through_the_environment_gives_the_log_of_its
 
 
 @pytest.mark.parametrize("kind", ["fifo", "fair", "capped_sjf", "weighted_fair", "graphene", "gs"])
+@pytest.mark.drawn(of=4)
 def test_a_policy_of_the_scenario_played_in_the_environment_gives_the_log_of_the_scenario(
     kind: str, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def engine_run(of: Scenario, label: str, seed: int, *, attempts: bool = True) ->
 
 @pytest.mark.parametrize("label", POLICIES)
 @pytest.mark.parametrize("workload", [{**BATCH, "jobs": 6, "sizes": [2, 5]}, STREAM], ids=["batch", "stream"])
+@pytest.mark.drawn(of=4)
 def test_every_task_starts_and_ends_as_in_the_engine(label: str, workload: dict[str, object]) -> None:
     of = scenario(workload, 13)
     for seed in (1, 2, 3):
@@ -82,6 +83,7 @@ def test_every_task_starts_and_ends_as_in_the_engine(label: str, workload: dict[
 
 @pytest.mark.skipif(not FULL.exists(), reason=f"needs the measured profiles of Decima's release at {FULL}")
 @pytest.mark.parametrize("label", POLICIES)
+@pytest.mark.drawn(of=4)
 def test_decimas_batch_setting_has_the_engines_means(label: str) -> None:
     of = scenario({**BATCH, "jobs": 20, "profiles": str(FULL)}, 50)
     for seed in (1000, 1001):

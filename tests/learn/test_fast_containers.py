@@ -37,25 +37,25 @@ def drawn() -> FastContainers:
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(of=2)
+@pytest.mark.drawn(of=8)
 def test_every_job_ends_as_under_the_engine_with_curves(drawn: FastContainers) -> None:
     assert drawn.jct_s(CURVES).tolist() == engine_s(CURVES_POLICY)
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(of=2)
+@pytest.mark.drawn(of=8)
 def test_every_job_ends_as_under_the_engine_with_learned_curves(drawn: FastContainers) -> None:
     assert drawn.jct_s(LEARNED).tolist() == engine_s({**CURVES_POLICY, "learned": True})
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(of=2)
+@pytest.mark.drawn(of=8)
 def test_every_job_ends_as_under_the_engine_with_srpt(drawn: FastContainers) -> None:
     assert drawn.by_index().jct_s(SRPT).tolist() == engine_s({**CURVES_POLICY, "kind": "srpt"})
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(of=2)
+@pytest.mark.drawn(of=8)
 def test_no_policy_is_below_the_bound(drawn: FastContainers) -> None:
     at_once = drawn._replace(submits=np.zeros_like(drawn.submits))
     random = np.random.default_rng(1)
@@ -70,6 +70,7 @@ def two_jobs() -> FastContainers:
     return FastContainers(np.zeros(2, np.int64), np.array([1, 2]), stages, none, np.full(6, 3000), np.array([2]))
 
 
+@pytest.mark.drawn(of=8)
 def test_the_bound_of_two_jobs_of_equal_tasks_is_the_shorter_one_first() -> None:
     assert bound_s(two_jobs()) == pytest.approx((3 + 9) / 2)
     assert two_jobs().jct_s(CURVES).tolist() == [3.0, 9.0]

@@ -107,6 +107,7 @@ def test_entropies_are_those_of_the_probabilities() -> None:
 
 
 @both
+@pytest.mark.drawn(of=4)
 def test_gradients_agree_with_finite_differences(name: str) -> None:
     network = DecimaNetwork(drawn_weights(name)).double()
     graphs, actions = drawn_decisions(6, seed=7, most=4)
@@ -189,7 +190,7 @@ def dags(seed: int, count: int) -> tuple[Batch, torch.Tensor]:
 
 
 @pytest.mark.slow
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=8)
 def test_it_learns_to_find_the_stage_with_the_longest_way_to_go() -> None:
     torch.manual_seed(0)
     network = DecimaNetwork(initial(ARCHITECTURES["decima"], np.random.default_rng(0)))

@@ -95,6 +95,7 @@ def test_an_error_in_a_rollout_names_configuration_scenario_and_seed_and_keeps_i
 
 @NEEDS_TORCH
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_training_gives_the_same_bytes_with_dask_and_without(config: Path, tmp_path: Path) -> None:
     from rm_emulator.learn.train import Training
 

@@ -49,6 +49,7 @@ def test_an_episode_that_is_cut_ends_unfinished_jobs_there(worker: RolloutWorker
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_processes_play_what_one_plays(config: Path) -> None:
     tasks = [RolloutTask(0, seed, seed, WEIGHTS, keep_fraction=1.0) for seed in range(3)]
     ends = []

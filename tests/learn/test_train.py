@@ -40,7 +40,7 @@ def same(left: State, right: State) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["ppo", "reinforce", "evolution"])
-@pytest.mark.drawn(of=4)
+@pytest.mark.drawn(of=8)
 def test_a_run_that_was_stopped_goes_on_bit_by_bit_and_its_weights_say_what_they_met(
     config: Path, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

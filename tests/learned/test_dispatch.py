@@ -253,6 +253,7 @@ def test_it_needs_no_more_decisions_than_the_released_simulator() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_the_teacher_is_as_good_as_the_policy_that_it_is_taken_from() -> None:
     pairs = [(episode({"kind": kind}, seed).mean_s for kind in ("dispatch", "capped_sjf")) for seed in (1000, 1001)]
     taught, own = (fmean(means) for means in zip(*pairs, strict=True))

@@ -63,6 +63,7 @@ def test_the_order_of_a_jobs_stages_changes_nothing(name: str) -> None:
 
 
 @both
+@pytest.mark.drawn(of=4)
 def test_what_is_kept_of_jobs_says_the_same_as_computing_anew(name: str) -> None:
     generator, kept = np.random.default_rng(8), Network(WEIGHTS[name])
     jobs = [drawn_job(f"j{index}", generator) for index in range(20)]

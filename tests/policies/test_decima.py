@@ -141,6 +141,7 @@ def test_chance_follows_the_probabilities() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_in_10000_draws_nothing_is_chosen_that_may_not_be() -> None:
     generator, policy = np.random.default_rng(4), Decima(Decima.Params(sample=True))
     for _ in range(500):

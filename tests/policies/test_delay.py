@@ -324,6 +324,7 @@ def busy(policy: dict[str, Any], seed: int, *, remote: float = 1.5) -> tuple[flo
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("settings", [{"locality": 0.99}, {"form": "time"}], ids=["count", "time"])
+@pytest.mark.drawn(of=4)
 def test_nearly_all_tasks_run_where_their_input_is(settings: dict[str, Any], seed: int) -> None:
     plain, slow = busy({"kind": "fair"}, seed)
     local, quick = busy({"kind": "delay", **settings}, seed)

@@ -202,6 +202,7 @@ def test_stages_of_several_tasks_and_their_parents_go_by_deft(
 @pytest.mark.parametrize("ahead", [True, False])
 @pytest.mark.parametrize("copies", [MANY, None])
 @pytest.mark.parametrize("order", ["rank_up", "lachesis"])
+@pytest.mark.drawn(of=8)
 def test_whoever_waits_ends_and_waits_no_longer_than_the_gain_over_the_price(
     ahead: bool, copies: CopyRules | None, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +230,7 @@ def test_whoever_waits_ends_and_waits_no_longer_than_the_gain_over_the_price(
 
 @pytest.mark.parametrize("planner", sorted(PLANNERS))
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.drawn(of=4)
 def test_a_plan_is_followed_to_the_end(seed: int, planner: str) -> None:
     dag = drawn(seed)
     policy = {"kind": "planned", "planner": planner}
@@ -255,6 +257,7 @@ def test_a_later_job_is_planned_around_what_runs() -> None:
 
 @pytest.mark.parametrize("planner", sorted(PLANNERS))
 @pytest.mark.parametrize("copies", [MANY, CopyRules(max=2, others="end"), None])
+@pytest.mark.drawn(of=4)
 def test_later_jobs_are_planned_behind_earlier_ones(planner: str, copies: CopyRules | None) -> None:
     dags = [drawn(number, machines=4) for number in range(4)]
     policy = {"kind": "planned", "planner": planner}

@@ -163,6 +163,7 @@ def test_nothing_is_searched_before_run_times_are_known() -> None:
 
 
 @pytest.mark.parametrize("check", POLICY_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.drawn(of=4)
 def test_the_policy_keeps_its_promises_where_executors_outlive_tasks(check: PolicyCheck) -> None:
     # Of each four scenarios of the profile, the last one has executors.
     policy = {"kind": "replan", "candidates": 4, "plays": 2, "period_s": 1.0}

@@ -171,6 +171,7 @@ for kind in module.KINDS:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_answers_do_not_depend_on_the_hash_seed() -> None:
     said = {
         subprocess.run(

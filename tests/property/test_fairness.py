@@ -356,6 +356,7 @@ def told(tree: Tree, lies: dict[str, tuple[int, int]], name: str = "") -> Tree:
     more=st.lists(DEMANDS, min_size=2, max_size=2),
 )
 @settings(max_examples=60)
+@pytest.mark.drawn(of=2)
 def test_in_a_tree_no_group_gains_by_asking_for_more_than_it_needs(
     tree: Inner, liars: list[int], more: list[tuple[int, int]]
 ) -> None:
@@ -375,6 +376,7 @@ def test_in_a_tree_no_group_gains_by_asking_for_more_than_it_needs(
 
 @given(tree=TREES, demand=DEMANDS, weights=st.lists(WEIGHTS, min_size=7, max_size=7))
 @settings(max_examples=40)
+@pytest.mark.drawn(of=2)
 def test_how_a_queue_shares_inside_changes_nothing_outside(
     tree: Inner, demand: tuple[int, int], weights: list[int]
 ) -> None:
@@ -405,6 +407,7 @@ def fractions(demands: Sequence[Sequence[float]], weights: Sequence[int] | None 
 
 @given(USERS, st.lists(WEIGHTS, min_size=5, max_size=5))
 @settings(max_examples=40, deadline=None)
+@pytest.mark.drawn(of=2)
 def test_whole_tasks_come_close_to_fractions(demands: list[tuple[int, int]], weights: list[int]) -> None:
     weights = weights[: len(demands)]
     world = World(flat(demands, weights), (1800, 2400), {"kind": "drf"})

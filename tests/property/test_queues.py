@@ -206,6 +206,7 @@ POLICIES: tuple[dict[str, Any], ...] = (
     one_a_beat=st.booleans(),
 )
 @settings(max_examples=60)
+@pytest.mark.drawn(of=4)
 def test_nobody_waits_while_something_that_fits_its_limits_is_free(
     policy: dict[str, Any],
     nodes: list[Vector],

@@ -153,6 +153,7 @@ class World:
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=4)
 @given(nodes=st.integers(1, 3), stream=streams(0.1, 1.0, 10.0, None), gang=st.booleans(), data=st.data())
+@pytest.mark.drawn(of=8)
 def test_what_is_first_in_the_order_starts_by_its_reservation(
     policy: str, beats: bool, nodes: int, stream: list[Small], gang: bool, data: st.DataObject
 ) -> None:
@@ -179,6 +180,7 @@ def test_what_is_first_in_the_order_starts_by_its_reservation(
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=8)
 @given(nodes=st.integers(1, 3), stream=streams(1.0, None), gang=st.booleans(), data=st.data())
+@pytest.mark.drawn(of=8)
 def test_where_no_estimate_is_wrong_it_starts_once_what_ran_then_is_over(
     policy: str, beats: bool, nodes: int, stream: list[Small], gang: bool, data: st.DataObject
 ) -> None:

@@ -158,6 +158,7 @@ CONSERVING = list(filter(conserves, subjects()))
 
 
 @pytest.mark.parametrize("number", range(len(CONSERVING)))
+@pytest.mark.drawn(of=4)
 def test_every_policy_conserves_work(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rm_emulator.testing.Audit", Conserving)
     made = case(300 + number, profile="events", executors=False)
@@ -168,6 +169,7 @@ def test_every_policy_conserves_work(number: int, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("policy", [entry.name for entry in policies])
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.drawn(of=8)
 def test_no_job_is_faster_than_its_longest_path_or_its_work_on_the_whole_cluster(policy: str, seed: int) -> None:
     made = case(40 + seed, executors=False)
     ran = run_case(Subject(policy={"kind": policy}), made)

@@ -485,6 +485,7 @@ def _log_of_gs(seed: int, *, shares: bool, forgets: bool) -> str:
 
 @given(st.integers(0, 1000), st.booleans())
 @settings(max_examples=10, deadline=None)
+@pytest.mark.drawn(of=8)
 def test_gs_decides_as_if_it_put_every_job_in_order_anew(seed: int, shares: bool) -> None:
     assert _log_of_gs(seed, shares=shares, forgets=False) == _log_of_gs(seed, shares=shares, forgets=True)
 
@@ -517,6 +518,7 @@ def _on_executors(seed: int, policy: str, *, disorder: bool, until: int) -> tupl
 @pytest.mark.slow
 @given(st.integers(0, 1000), st.sampled_from(("fifo", "fair", "weighted_fair")), st.booleans(), st.floats(0.01, 1))
 @settings(max_examples=15, deadline=None)
+@pytest.mark.drawn(of=8)
 def test_an_executor_that_goes_on_does_as_if_its_end_were_heard_and_its_next_task_applied(
     seed: int, policy: str, disorder: bool, part: float
 ) -> None:

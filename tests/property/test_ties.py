@@ -162,6 +162,7 @@ TIED = (6, 10, 14)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", TIED)
 @pytest.mark.parametrize("policy", ["fifo", "capacity"])
+@pytest.mark.drawn(of=4)
 def test_all_promises_hold_in_every_profile(policy: str, seed: int) -> None:
     for check in POLICY_CHECKS:
         check(Subject(policy={"kind": policy}), (seed,))

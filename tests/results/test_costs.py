@@ -97,6 +97,7 @@ def test_many_rows_are_left_to_the_report(with_costs):
     assert "and 16 more in report.html" in printed(built, 80)
 
 
+@pytest.mark.drawn(of=4)
 def test_the_report_has_a_table_of_them(run, with_costs, tmp_path):
     import shutil
 

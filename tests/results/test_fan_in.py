@@ -117,6 +117,7 @@ def test_attempts_read_in_blocks_have_the_shares_of_all_together(attempts, block
 
 
 @pytest.mark.parametrize("block", [5, 40])
+@pytest.mark.drawn(of=2)
 def test_a_large_table_of_tasks_gives_the_same_figures_and_page_in_blocks(run, tmp_path, monkeypatch, block):
     def written(folder: Path) -> list[str]:
         report.write(folder)
@@ -211,6 +212,7 @@ def test_of_a_thousand_cells_those_of_one_pass_are_in_memory(thousand):
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_charts_of_a_thousand_cells_keep_the_jobs_of_few(thousand):
     runs = [Run(label=label, seed=seed) for label in ("fifo", "gs") for seed in range(1, 501)]
     of_runs = Summary(scenario="s", version="", workload=None, baseline="fifo", runs=runs, comparisons=[])
@@ -234,6 +236,7 @@ def swept(counts: int, loads: int, labels: tuple[str, ...] = ("fifo",)) -> Cells
     return Cells(Path(), whole, {})
 
 
+@pytest.mark.drawn(of=4)
 def test_a_long_axis_is_drawn_to_a_bound_and_says_so():
     chart = over_axes(swept(2500, 0))
     assert "Shown: the first 2,000 of 2,500 values of count; all are in summary.json." in chart.caption

@@ -102,6 +102,7 @@ TEXT = (EXAMPLES / "hello.yaml").read_text()
     st.text(max_size=5) | st.sampled_from(["\t", "- ", ": ", "'", "[", "&a ", "*a", "!x ", "<<: "]),
 )
 @settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.drawn(of=2)
 def test_any_damaged_text_is_either_fine_or_named_with_its_line(tmp_path: Path, at: int, cut: int, put: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_bytes((TEXT[:at] + put + TEXT[at + cut :]).encode("utf-8", "surrogatepass"))

@@ -14,7 +14,7 @@ NAMES = [name for name, _ in examples.summaries()]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.drawn(of=8)
+@pytest.mark.drawn(of=16)
 def test_every_example_is_valid(name: str) -> None:
     assert check(load(name)).workload.jobs
 
@@ -37,6 +37,7 @@ def test_a_copied_example_brings_what_it_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=8)
 def test_all_starters_can_be_had_in_one_folder(tmp_path: Path) -> None:
     copied = [examples.copy(name, tmp_path)[0] for name in NAMES]
     assert all(check(load(starter)).workload.jobs for starter in copied)

@@ -237,6 +237,7 @@ def test_a_scenario_in_front_of_a_snapshot_takes_the_place_of_the_clusters_own_p
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_the_command_takes_files_and_its_file_is_checked_and_run(tmp_path: Path) -> None:
     objects = tmp_path / "objects.yaml"
     objects.write_text("---\n".join((NODES, QUEUES, TRAINING, PODS)))

@@ -312,6 +312,7 @@ def test_an_extract_has_history_and_the_load_asked_for() -> None:
     assert offered_load(workload, 20) == pytest.approx(0.6, rel=1e-2)
 
 
+@pytest.mark.drawn(of=4)
 def test_the_description_is_measured_against_the_cluster_s_cores() -> None:
     loaded = load("demo")
     found = description(loaded.scenario, build(loaded.scenario, loaded.folder, 1))

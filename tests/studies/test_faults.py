@@ -14,6 +14,7 @@ SEEDS = range(1, 6)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("training", [each for each in TRAININGS if each.nodes <= 128], ids=str)
+@pytest.mark.drawn(of=4)
 def test_effective_time_is_that_of_the_closed_form_within_five_percent(training: Training) -> None:
     assert fmean(training.ettr(40, seed) for seed in SEEDS) == pytest.approx(training.closed_form, rel=0.05)
 
@@ -25,6 +26,7 @@ def test_without_failures_only_checkpoints_cost_time() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_no_interval_beats_dalys_beyond_its_confidence_interval() -> None:
     best = [DALY._replace(every_s=daly_s(DALY)).ettr(40, seed) for seed in SEEDS]
     for factor in FACTORS:

@@ -27,6 +27,7 @@ def test_frameworks_have_work_for_half_of_the_cluster() -> None:
     assert work / (end_s * mesos.MACHINES * mesos.CORES) == pytest.approx(0.5, rel=0.1)
 
 
+@pytest.mark.drawn(of=4)
 def test_both_clusters_meet_the_same_jobs() -> None:
     assert sharing(False).jobs == sharing(True).jobs
 
@@ -39,6 +40,7 @@ def test_spans_are_counted_by_the_second() -> None:
     assert mesos._each_second(np.array([[0, 2000], [500, 3000]]), 4).tolist() == [1, 2, 1, 0, 0]
 
 
+@pytest.mark.drawn(of=4)
 def test_a_static_partition_reads_little_from_its_own_nodes() -> None:
     alone = mesos.measure_locality("static partition", 120, 1)
     assert alone.local < mesos.measure_locality("sharing, no delay", 120, 1).local

@@ -43,6 +43,7 @@ def test_the_figure_has_a_point_for_each_share_and_the_paper_s_line() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_runs_are_kept_and_table_and_figure_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(misjudged, "JOBS", 30)
     made, path = misjudged.written([1], tmp_path / "out", tmp_path, 1)

@@ -41,6 +41,7 @@ def test_speedups_are_ratios_of_means() -> None:
     assert found().speedups == pytest.approx((2.0, 1.0, 1.0))
 
 
+@pytest.mark.drawn(of=4)
 def test_bins_stand_before_all_jobs_and_beside_the_paper() -> None:
     lines = table("2sigma-like", [1], {1: found()})
     by_bin = [line.startswith("| SLearn over 3Sigma: thin and small | 10.54 | 2.67 |") for line in lines].index(True)

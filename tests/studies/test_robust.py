@@ -61,6 +61,7 @@ def test_the_exponent_for_all_is_the_one_nearest_to_the_best_of_each() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [None, [-0.5, 0.5]])
+@pytest.mark.drawn(of=2)
 def test_figures_of_the_fast_simulator_are_those_of_the_engine(tmp_path: Path, error: list[float] | None) -> None:
     predictor: dict[str, Any] = {"kind": "oracle", **({"error": error} if error else {})}
     kinds = ({"kind": "weighted_fair", "alpha": -0.6}, {"kind": "capped_sjf"}, {"kind": "curves"})

@@ -106,6 +106,7 @@ def test_sizes_by_occupancy_are_held_against_those_by_run_times_seed_by_seed() -
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_the_page_holds_the_measured_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name, jobs = "google11-like", {**slearn.synthetic("google11-like"), "jobs": 20}
     few = {label: slearn.POLICIES[label] for label in ("slearn", "three_sigma", "oracle", "posterior")}

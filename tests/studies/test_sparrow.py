@@ -63,6 +63,7 @@ def test_tasks_with_hosts_run_on_these_alone() -> None:
     assert ran.messages == 5
 
 
+@pytest.mark.drawn(of=4)
 def test_of_queries_the_first_fifth_does_not_count_and_random_workers_are_slowest() -> None:
     queries = {
         method: measure_tpch(msgspec.structs.replace(case, workers=10), 15, 1) for method, case in sparrow.TPCH.items()

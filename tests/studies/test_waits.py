@@ -20,6 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_a_play_is_the_emulated_run(tmp_path: Path) -> None:
     """Seed 5 of 20 jobs, whose makespan falls by 9 % when tasks wait. Transfers of the emulator take whole ms."""
     policies = {name: waits.RIVALS[name] for name in ("rank_up, deft", "rank_up, waiting")}

@@ -94,6 +94,7 @@ def test_history_can_be_left_out() -> None:
 
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 3), st.integers(1, 99))
 @settings(max_examples=10, deadline=None)
+@pytest.mark.drawn(of=4)
 def test_there_are_as_many_jobs_as_asked_for(jobs: int, least: int, more: int, seed: int) -> None:
     chains = generate(KNOBS, (least, least + more), jobs=jobs, seed=seed, slots=10)
     assert len({entry.job.id for entry in chains.jobs}) == jobs

@@ -108,6 +108,7 @@ def test_error_of_three_percent_pilots_is_near_the_paper_s(preset: str, seed: in
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, *MORE_SEEDS[:2]])
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name.endswith("-like")])
+@pytest.mark.drawn(of=4)
 def test_error_of_3sigma_is_near_the_paper_s(preset: str, seed: int) -> None:
     errors = np.abs(100 * presets.history_errors(made(preset, seed)))
     p50, p90 = np.quantile(errors, (0.5, 0.9)).tolist()
@@ -128,6 +129,7 @@ def test_error_of_3sigma_in_a_run_is_near_the_paper_s(preset: str, tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(of=4)
 def test_3sigma_over_estimates_as_many_2sigma_jobs_as_in_table_10() -> None:
     assert measure(made("2sigma-like")).over == pytest.approx(59.78, abs=5)
 
@@ -162,6 +164,7 @@ def test_another_seed_gives_another_workload() -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(load=st.floats(0.05, 5), jobs=st.integers(2, 60), slots=st.integers(1, 400), seed=st.integers(0, 100))
+@pytest.mark.drawn(of=4)
 def test_the_load_asked_for_is_exact(load: float, jobs: int, slots: int, seed: int) -> None:
     found = offered_load(generate("google11-like", jobs=jobs, slots=slots, load=load, seed=seed), slots)
     assert found == pytest.approx(load, rel=1e-4)
@@ -276,6 +279,7 @@ def test_a_knob_can_be_changed_by_name() -> None:
         {"wide_cov": 0.0, "even_cov": 0.0},
     ],
 )
+@pytest.mark.drawn(of=4)
 def test_knobs_may_stand_at_their_ends(knobs: dict[str, float]) -> None:
     assert len(generate(spec("2sigma-like", knobs), jobs=40).jobs) == 40
 
