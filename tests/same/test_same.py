@@ -51,7 +51,7 @@ BY_NIGHT: Final = ("demo", "slearn-vs-history")
         if name not in WHOLE.values()
     ],
 )
-@pytest.mark.drawn(of=16)
+@pytest.mark.drawn(of=8)
 def test_a_scenario_is_decided_and_summed_up_as_before(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
