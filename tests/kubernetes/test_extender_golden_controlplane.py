@@ -202,7 +202,7 @@ class Site:
 
     def until(self, find: Callable[[], Any], what: str) -> Any:
         """Wait for something that is not None or empty."""
-        end = time.monotonic() + 180
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             value = find()
             if value:
