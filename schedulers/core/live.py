@@ -47,7 +47,7 @@ class Asks:
     """Tasks under way of which one more container is asked for, each with the nodes on which it must not be."""
 
     def ask_nothing(self) -> None:
-        """Begin without asks. No `__init__`: mypyc compiles no dataclass whose base has one."""
+        """Start with no task that asks for a copy. A dataclass whose base has `__init__` would not compile (mypyc)."""
         self.copies = {}
 
 
