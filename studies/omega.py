@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 import msgspec
@@ -35,6 +36,8 @@ SCHEDULERS: Final = (1, 4, 8, 32)
 #: With more batch jobs or schedulers a batch job takes so long, s: one scheduler is saturated inside the table.
 SLOW_BATCH_S: Final = 10.0
 CORES: Final = 4
+#: A scheduler that is busier has no steady state within a day.
+OVERLOADED: Final = 0.99
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -222,19 +225,24 @@ SHOWN: Final[Mapping[str, Figure]] = {
     "service_busyness": lambda one: one.service.busyness,
     "batch_conflicts": lambda one: one.batch.conflicts / max(1, one.batch.done),
     "service_conflicts": lambda one: one.service.conflicts / max(1, one.service.done),
-    "batch_abandoned": lambda one: 100 * one.batch.given_up / one.batch.jobs,
-    "service_abandoned": lambda one: 100 * one.service.given_up / one.service.jobs,
-    "service_short": lambda one: one.service.short,
 }
 
 
 def shown(runs: Sequence[Measured], figure: str) -> str:
-    """The mean over seeds with its interval, in three significant digits or so; waits that grow in italics."""
+    """The mean over seeds with its interval, in three significant digits or so; waits that grow in italics.
+
+    Jobs whose turn never came count with their wait until the end, so that waits for an overloaded scheduler do not
+    grow towards it: there the scheduler's busyness tells.
+    """
     values = [SHOWN[figure](one) for one in runs]
     largest = max(map(abs, values))
     found = over_seeds(values, 0 if largest >= 100 else 1 if largest >= 10 else 2 if largest >= 1 else 3)
     kind = figure.removesuffix("_wait")
-    return found if kind == figure else marked(found, [getattr(one, kind).quarters_s for one in runs])
+    if kind == figure:
+        return found
+    waited: list[Figures] = [getattr(one, kind) for one in runs]
+    overloaded = fmean(each.busyness for each in waited) > OVERLOADED
+    return f"*{found}*" if overloaded else marked(found, [each.quarters_s for each in waited])
 
 
 def rivals(t_job_s: float) -> dict[str, Case]:
@@ -284,11 +292,11 @@ def tables(out: Path, seeds: int, jobs: int, cell: Cell = Cell()) -> dict[str, A
         "wait of a batch job, s": "batch_wait",
         "busyness of each batch scheduler": "batch_busyness",
         "conflicts per batch job": "batch_conflicts",
-        "abandoned batch jobs, %": "batch_abandoned",
         "wait of a service, s": "service_wait",
         "conflicts per service": "service_conflicts",
     }
     usual = runs[rivals(T_JOBS[0])["shared state"]]
+    of_all = [each for one in found for each in (one.batch, one.service)]
     return {
         **{figure: _by_time(runs, rivals, T_JOBS, figure) for figure in SHOWN},
         "commits": _by_time(runs, commits, LONG, "service_conflicts"),
@@ -297,4 +305,7 @@ def tables(out: Path, seeds: int, jobs: int, cell: Cell = Cell()) -> dict[str, A
         "schedulers": _by_case(runs, "schedulers", {each: more(BUSY, each) for each in SCHEDULERS}, load),
         "jobs": over_seeds([one.batch.jobs for one in usual]),
         "services": over_seeds([one.service.jobs for one in usual]),
+        "submitted": f"{sum(each.jobs for each in of_all):,}",
+        "abandoned": sum(each.given_up for each in of_all),
+        "short": f"{sum(each.short for each in of_all):,}",
     }

@@ -87,3 +87,9 @@ def test_sequence_numbers_refuse_more() -> None:
 def test_more_schedulers_are_less_busy_each() -> None:
     one, four = (run(omega.Case(batch_s=3.0, schedulers=count)).batch.busyness for count in (1, 4))
     assert one > 2 * four
+
+
+def test_waits_for_an_overloaded_scheduler_are_in_italics() -> None:
+    slow = run(omega.Case(batch_s=8.0))  # of jobs that are 5 s apart
+    assert omega.shown([slow], "batch_wait").startswith("*")
+    assert not omega.shown([slow], "service_conflicts").startswith("*")

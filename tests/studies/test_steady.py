@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from studies.steady import grows
+from studies.steady import grows, marked
+
+PAGES = sorted(Path(__file__).parents[2].glob("docs/results*.md"))
 
 
 @pytest.mark.parametrize(
@@ -21,3 +26,14 @@ def test_a_run_grows_if_its_last_quarter_is_above_its_second_beyond_noise_and_fi
     quarters: list[tuple[float, float, float, float]], expected: bool
 ) -> None:
     assert grows(quarters) is expected
+
+
+def test_a_figure_of_runs_that_grow_is_in_italics() -> None:
+    assert marked("120 [110, 130]", [(90, 100, 120, 140)]) == "*120 [110, 130]*"
+    assert marked("100 [99, 101]", [(50, 100, 100, 100)]) == "100 [99, 101]"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.stem))
+def test_a_page_with_figures_in_italics_says_that_these_runs_grow(page: Path) -> None:
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    assert "*italics* grow" in text or not re.search(r"\| \*[\d.]+ \[[^|]+\]\* \|", text)
