@@ -317,7 +317,7 @@ def main(
     seeds: Annotated[int, typer.Option(min=2, help="number of seeds")] = 30,
     jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
 ) -> None:
-    """Run everything, and write docs/results-lachesis.md."""
+    """Run everything, and write docs/results-lachesis.md: three quarters of an hour on one core."""
     out.mkdir(parents=True, exist_ok=True)
     lab = Lab(out, seeds, jobs)
     measured = {**dict(lab.settings()), "plays": lab.curves(), "elsewhere": lab.elsewhere()}
