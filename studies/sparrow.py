@@ -227,7 +227,7 @@ def main(
     span: Annotated[float, typer.Option(min=1, help="mean task times of the long runs")] = SPAN,
     jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
 ) -> None:
-    """Measure everything and write the page: about four and a half CPU hours for ten seeds."""
+    """Measure everything and write the page: about four CPU hours for ten seeds."""
     template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
     write_file(docs / f"{NAME}.md", filled(template, **tables(out, range(1, seeds + 1), long_seeds, span, jobs)))
     typer.echo(f"{docs / NAME}.md written", err=True)
