@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from schedulers.core import keyed
+from schedulers.core.abilities import Copies
 from schedulers.core.policy import ClusterView, policies
 from schedulers.kit.partition import executors_of
 from schedulers.learned import model_store
@@ -31,7 +32,7 @@ _RANKS: Final = 1 / 0.3
 
 
 @policies.register("played", source="ours, on LACHESIS's DEFT; beyond list schedules: WeCAN (arXiv 2603.23249)")
-class Played(Followed):
+class Played(Followed, Copies):
     """Lays out all jobs of the same instant by the shortest of many plans, all played forward on estimates.
 
     DEFT sends each task in turn to the node with the earliest end. This policy plays DEFT many times before anything
@@ -52,8 +53,6 @@ class Played(Followed):
     out by itself. Copies are made where the scenario has `copies`, but not on Kubernetes. docs/results-lachesis.md has
     the measured gains, which estimates wrong by up to half undo.
     """
-
-    copies = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

@@ -37,6 +37,19 @@ def test_a_gang_as_wide_as_the_empty_cluster_is_accepted(write: Write) -> None:
     assert check(load(path)).workload.tasks == 5
 
 
+@pytest.mark.parametrize(
+    "copying",
+    ["kind: played", "kind: planned, planner: dfrn", "kind: rank_up, placement: {kind: deft}"],
+)
+def test_copies_are_accepted_where_one_policy_alone_copies_tasks(write: Write, copying: str) -> None:
+    path = write(
+        ("profile: yarn", "profile: events"),
+        ("  workload:", "  copies: {max: 2}\n  workload:"),
+        ("{kind: fifo}", f"{{label: fifo, {copying}, predictor: {{kind: oracle}}}}"),
+    )
+    assert check(load(path)).workload.tasks == 3
+
+
 def test_a_good_scenario_gives_its_workload(write: Write) -> None:
     assert check(load(write())).workload.tasks == 3
 
