@@ -1,4 +1,4 @@
-"""Whether a queueing run is long enough: its later responses are not above its earlier ones."""
+"""Which jobs of a queueing run count, and whether it is long enough: later responses are not above earlier ones."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from rm_emulator import api
 
 #: Growth up to this part of the second quarter's mean is borne.
 BORNE: Final = 0.05
+
+
+def warm_up(jobs: int) -> int:
+    """How many of the jobs of a run come first and do not count, as queues fill: a fifth."""
+    return jobs // 5
 
 
 def grows(quarters: Sequence[Sequence[float]]) -> bool:

@@ -27,6 +27,7 @@ from schedulers.core.model import Job, Stage, Wish, Wishes
 from schedulers.core.scheduler import Scheduler
 from studies.jockey import DUE, OTHERS, REST, said
 from studies.kept import measured
+from studies.steady import marked, quarters, warm_up
 from studies.tables import document, filled, over_seeds, table
 
 NAME: Final = "results-wishes"
@@ -36,9 +37,10 @@ RACKS, GPU_RACKS = 8, 2
 USUAL, LARGE = 64, 256
 #: Relative errors of all estimates.
 ERRORS: Final = (-0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
-#: Jobs of a seed on the usual cluster, and the mean time between two. A larger cluster has as many times more jobs.
-JOBS: Final = 80
-_APART_S: Final = 8.0
+#: Jobs of a seed on the usual cluster, the first of which do not count, and the mean time between two. A larger cluster
+#: has as many times more jobs.
+JOBS: Final = 200
+_APART_S: Final = 9.0
 #: How many times as long tasks take on nodes that are not those that their job would like.
 _SLOWER: Final = 1.5
 #: Times over what a job takes at best that it has until its deadline.
@@ -100,11 +102,12 @@ HEAD: Final = (
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """One run. cycles: CPU seconds of each plan. rest_s: mean JCT without deadlines.
+    """Of the jobs of one run after the warm-up. cycles: CPU seconds of each plan.
 
-    due: jobs with a deadline. met: those that kept it. accepted: those that a plan ever had keep it, or that a calendar
-    accepted. kept: both. arrivals_s: time of the last arrival. span_s: of the last end. load: work over room until the
-    last arrival.
+    rest_s: mean JCT without deadlines. due: jobs with a deadline. met: those that kept it. accepted: those that a plan
+    ever had keep it, or that a calendar accepted. kept: both. arrivals_s: between the first arrival and the last.
+    span_s: until the last end. load: work over room between these arrivals. late, rest_quarters_s: by quarter of the
+    jobs in their order, part of the deadlines missed, and mean JCT without deadlines.
     """
 
     due: int
@@ -116,6 +119,8 @@ class Measured(msgspec.Struct, frozen=True):
     arrivals_s: float
     span_s: float
     load: float
+    late: tuple[float, ...]
+    rest_quarters_s: tuple[float, ...]
 
 
 class Watched:
@@ -123,8 +128,8 @@ class Watched:
 
     def __init__(self) -> None:
         self.accepted: set[str] = set()
-        self.cycles: list[float] = []
-        self._last = -1
+        self.cycles: dict[int, float] = {}
+        """By number of the cycle."""
 
     def __call__(self, scheduler: Scheduler, event: Event, decide: api.Decide) -> list[Decision]:
         """See `api.Watch`."""
@@ -132,9 +137,7 @@ class Watched:
             return decide(event)
         begun = time.process_time()
         decisions = decide(event)
-        if event.at // _CYCLE_MS != self._last:
-            self._last = event.at // _CYCLE_MS
-            self.cycles.append(time.process_time() - begun)
+        self.cycles.setdefault(event.at // _CYCLE_MS, time.process_time() - begun)
         state, policy = scheduler.state, scheduler.policy
         self.accepted |= {name for name, job in state.jobs.items() if policy.about(job).get("accepted")}
         return decisions
@@ -214,22 +217,27 @@ def measure(label: str, size: int, error: float | None, seed: int) -> Measured:
         workload=workload(seed, size),
     )
     watched = Watched()
-    ended = api.play(made, watch=watched).jobs
-    finished, jct_s = pl.col("finish_ms"), (pl.col("finish_ms") - pl.col("submit_ms")).mean() / 1000
+    ended = api.play(made, watch=watched).jobs.sort("submit_ms", "id")
+    ended = ended.slice(warm_up(len(ended)))
+    since, last = ended["submit_ms"][0], ended["submit_ms"][-1]
+    finished = pl.col("finish_ms")
     hurried = ended.filter(pl.col("deadline_ms").is_not_null())
     due = dict(hurried.select("id", (finished <= pl.col("deadline_ms")).fill_null(False)).iter_rows())
     rest = ended.filter(pl.col("deadline_ms").is_null() & finished.is_not_null())
-    arrivals_ms = ended.select(pl.col("submit_ms").max()).item()
+    rest_s = ((rest["finish_ms"] - rest["submit_ms"]) / 1000).to_list()
+    accepted = watched.accepted & due.keys()
     return Measured(
         due=len(due),
         met=sum(due.values()),
-        accepted=len(watched.accepted),
-        kept=sum(due[name] for name in watched.accepted),
-        rest_s=rest.select(jct_s).item(),
-        cycles=tuple(watched.cycles),
-        arrivals_s=arrivals_ms / 1000,
-        span_s=ended.select(finished.max()).item() / 1000,
-        load=ended.select(pl.col("work_ms").sum()).item() / arrivals_ms / size,
+        accepted=len(accepted),
+        kept=sum(due[name] for name in accepted),
+        rest_s=fmean(rest_s),
+        cycles=tuple(cpu_s for cycle, cpu_s in watched.cycles.items() if cycle >= since // _CYCLE_MS),
+        arrivals_s=(last - since) / 1000,
+        span_s=(ended.select(finished.max()).item() - since) / 1000,
+        load=ended["work_ms"].sum() / (last - since) / size,
+        late=quarters([not met for met in due.values()]),
+        rest_quarters_s=quarters(rest_s),
     )
 
 
@@ -243,12 +251,22 @@ def rows(runs: Runs, beside: Sequence[Measured]) -> Iterator[list[str]]:
         plans = label not in OTHERS and KNOWN[label]["kind"] == "tetrisched"
         yield [
             label,
-            over_seeds(_met(seeds)),
+            met(seeds),
             "-" if seeds is beside else over_seeds(_less(seeds, beside)),
             *((over_seeds(_accepted(seeds)), over_seeds(_kept(seeds))) if label not in OTHERS else "--"),
-            over_seeds([each.rest_s for each in seeds]),
+            rest(seeds),
             *((f"{fmean(cycles):.0f}", f"{max(cycles):.0f}") if plans else "--"),
         ]
+
+
+def met(seeds: Sequence[Measured]) -> str:
+    """A cell of deadlines met, in %, which is in italics where more and more are missed."""
+    return marked(over_seeds(_met(seeds)), [each.late for each in seeds])
+
+
+def rest(seeds: Sequence[Measured]) -> str:
+    """A cell of best effort's mean JCT, in s, which is in italics where it grows."""
+    return marked(over_seeds([each.rest_s for each in seeds]), [each.rest_quarters_s for each in seeds])
 
 
 def _met(seeds: Sequence[Measured]) -> list[float]:
@@ -271,22 +289,23 @@ def _kept(seeds: Sequence[Measured]) -> list[float]:
     return [100 * each.kept / each.accepted for each in seeds if each.accepted]
 
 
-def by_error(found: Mapping[float, Runs], tell: Callable[[str, float], Sequence[float]]) -> str:
-    """A table of policies by errors of estimates. tell: values by seed, of a policy and an error."""
+def by_error(found: Mapping[float, Runs], tell: Callable[[str, float], str]) -> str:
+    """A table of policies by errors of estimates. tell: the cell of a policy and an error."""
     head = ["policy", *(said(error, error) for error in found)]
     labels = next(iter(found.values()))
-    return table(head, [[label, *(over_seeds(tell(label, error)) for error in found)] for label in labels])
+    return table(head, [[label, *(tell(label, error) for error in found)] for label in labels])
 
 
 def caption(runs: Runs, size: int) -> str:
     """What a table was measured on: cluster, jobs, span, load, seeds."""
     seeds = next(iter(runs.values()))
     ends = [each.span_s / 60 for one in runs.values() for each in one]
+    whole = JOBS * size // USUAL
     arrivals, load = fmean(each.arrivals_s / 60 for each in seeds), fmean(each.load for each in seeds)
     return (
-        f"{size} nodes, {JOBS * size // USUAL} jobs a seed, which arrive in {arrivals:.1f} minutes and end within "
-        f"{fmean(ends):.1f} (mean) to {max(ends):.1f} (most); load {load:.2f}; {len(seeds)} seeds. All jobs count, "
-        "the first too."
+        f"{size} nodes, {whole} jobs a seed. The first {warm_up(whole)} do not count; the others arrive in "
+        f"{arrivals:.1f} minutes and end within {fmean(ends):.1f} (mean) to {max(ends):.1f} (most); load {load:.2f}; "
+        f"{len(seeds)} seeds."
     )
 
 
@@ -323,11 +342,11 @@ def main(
         "ahead": whole({**ahead, BASELINE: best}, best),
         "large": whole(large, large[BASELINE], LARGE),
         "swept": caption(swept[ERRORS[0]], USUAL),
-        "met": by_error(swept, lambda label, error: _met(swept[error][label])),
-        "less": by_error(swept, lambda label, error: _less(swept[error][label], swept[error][BASELINE])),
-        "accepted": by_error(swept, lambda label, error: _accepted(swept[error][label])),
-        "kept": by_error(swept, lambda label, error: _kept(swept[error][label])),
-        "rest": by_error(swept, lambda label, error: [each.rest_s for each in swept[error][label]]),
+        "met": by_error(swept, lambda label, error: met(swept[error][label])),
+        "less": by_error(swept, lambda label, error: over_seeds(_less(swept[error][label], swept[error][BASELINE]))),
+        "accepted": by_error(swept, lambda label, error: over_seeds(_accepted(swept[error][label]))),
+        "kept": by_error(swept, lambda label, error: over_seeds(_kept(swept[error][label]))),
+        "rest": by_error(swept, lambda label, error: rest(swept[error][label])),
     }
     write_file(docs / f"{NAME}.md", filled(template, **tables))
     typer.echo(f"{docs / NAME}.md written", err=True)

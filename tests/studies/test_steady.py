@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from studies.steady import grows, marked
+from studies.steady import grows, marked, warm_up
 
 PAGES = sorted(Path(__file__).parents[2].glob("docs/results*.md"))
 
@@ -26,6 +26,10 @@ def test_a_run_grows_if_its_last_quarter_is_above_its_second_beyond_noise_and_fi
     quarters: list[tuple[float, float, float, float]], expected: bool
 ) -> None:
     assert grows(quarters) is expected
+
+
+def test_a_fifth_of_the_jobs_comes_before_those_that_count() -> None:
+    assert [warm_up(jobs) for jobs in (4, 5, 26, 200)] == [0, 1, 5, 40]
 
 
 def test_a_figure_of_runs_that_grow_is_in_italics() -> None:

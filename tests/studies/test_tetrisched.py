@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.slow
 @pytest.mark.drawn(of=4)
 def test_the_page_has_every_policy_with_every_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tetrisched, "JOBS", 12)
+    monkeypatch.setattr(tetrisched, "JOBS", 24)
     monkeypatch.setattr(tetrisched, "ERRORS", (-0.5, 0.0))
     template = (DOCS / f"{tetrisched.NAME}.in.md").read_text(encoding="utf-8")
     (tmp_path / f"{tetrisched.NAME}.in.md").write_text(template, encoding="utf-8")
@@ -43,7 +43,7 @@ def test_three_of_four_jobs_have_wishes_and_a_deadline_that_they_could_keep() ->
 
 
 def test_what_is_measured_anew_says_the_same_but_for_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tetrisched, "JOBS", 12)
+    monkeypatch.setattr(tetrisched, "JOBS", 24)
     first, second = (tetrisched.measure("tetrisched", tetrisched.USUAL, 0.0, 1) for _ in "ab")
     assert msgspec.structs.replace(first, cycles=()) == msgspec.structs.replace(second, cycles=())
     assert first.due >= first.accepted >= first.kept > 0
@@ -58,7 +58,7 @@ def test_a_larger_cluster_has_as_many_times_the_jobs_in_the_same_time() -> None:
 
 
 def test_work_is_counted_against_the_room_until_the_last_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tetrisched, "JOBS", 12)
+    monkeypatch.setattr(tetrisched, "JOBS", 24)
     one = tetrisched.measure("fifo", tetrisched.USUAL, None, 1)
     assert one.arrivals_s < one.span_s
     assert 0.3 < one.load < 3
