@@ -38,6 +38,7 @@ from schedulers.kit.ordered import Key, Ordered, TieParams
 from schedulers.planning.jockey.progress import INDICATORS, meter
 from schedulers.planning.jockey.rehearsal import Ends, amdahl, play, rehearse
 from studies.kept import measured
+from studies.steady import marked, quarters, warm_up
 from studies.tables import document, filled, over_seeds, table
 
 NAME: Final = "results-deadlines"
@@ -54,10 +55,10 @@ OTHERS: Final[Mapping[str, dict[str, Any]]] = {
     "capacity_preempting": {"kind": "capacity", "queues": _ELASTIC, "preemption": {"enabled": True}},
 }
 SLOTS: Final = 50
-#: Recurring jobs of a seed, as many as the paper's, and earlier runs of each.
-JOBS, EARLIER = 21, 10
-#: Load of the jobs with a deadline, and of the others, which always wait.
-_DUE_LOAD, _REST_LOAD = 0.5, 0.5
+#: Recurring jobs of a seed, the first of which do not count, and earlier runs of each.
+JOBS, EARLIER = 50, 10
+#: Load of the jobs with a deadline, and of the others; together below 1, so that a longer run is no worse.
+_DUE_LOAD, _REST_LOAD = 0.5, 0.3
 #: Jobs of these others that wait at the start, each a minute's work at their load.
 _WAITING: Final = 10
 #: A deadline is so many times the median of earlier runs alone on so many containers.
@@ -92,6 +93,11 @@ class Ground(NamedTuple):
     sizes: float
     faulty: bool
     shape: Shape = _WIDE
+
+    @property
+    def extra(self) -> float:
+        """Expected time of all attempts of a task, over that of an attempt that neither straggles nor fails."""
+        return (1 + _STRAGGLE * (_SLOWER - 1)) * (1 + _FAIL / 2) if self.faulty else 1.0
 
 
 GROUNDS: Final[Mapping[str, Ground]] = {
@@ -131,10 +137,12 @@ ALLOCATIONS, _POINTS = (3, 5, 10, 20), 20
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """One run. over: containers given over time, over the work, less 1. rest_s: mean JCT without deadlines.
+    """Of the jobs of one run after the warm-up. over: containers given over time, over the work, less 1.
 
-    late: of late jobs the lateness over the time that they had. beyond: part of the time in which allocations add up to
-    more than the cluster. before, after: containers held on average before and after deadlines changed.
+    late: of late jobs the lateness over the time that they had. rest_s: mean JCT without deadlines. missed,
+    rest_quarters_s: by quarter of the jobs in their order, part of the deadlines missed, and this mean JCT.
+    beyond: part of the time in which allocations add up to more than the cluster. before, after: containers held on
+    average before and after deadlines changed.
     """
 
     due: int
@@ -142,6 +150,8 @@ class Measured(msgspec.Struct, frozen=True):
     late: tuple[float, ...]
     over: float | None
     rest_s: float
+    missed: tuple[float, ...]
+    rest_quarters_s: tuple[float, ...]
     beyond: float = 0.0
     before: float = 0.0
     after: float = 0.0
@@ -243,7 +253,7 @@ def variation(jobs: Sequence[Recurring]) -> float:
 def workload(jobs: Sequence[Recurring], ground: Ground, seed: int, factor: float = 1.0) -> Workload:
     """A further run of each job, with a deadline, among others without; and the history."""
     random = keyed.generator(seed, "jockey's arrivals")
-    work = sum(stage.tasks * ms for job in jobs for stage, ms in zip(job.stages, job.means, strict=True))
+    work = ground.extra * sum(stage.tasks * ms for job in jobs for stage, ms in zip(job.stages, job.means, strict=True))
     arrivals = np.cumsum(random.exponential(work / (len(jobs) * SLOTS * _DUE_LOAD), len(jobs)))
     entries = []
     for job, at in zip(jobs, arrivals.astype(int).tolist(), strict=True):
@@ -253,7 +263,7 @@ def workload(jobs: Sequence[Recurring], ground: Ground, seed: int, factor: float
         times = tuple(Drawn(size * ms, _VARIATION) for ms in job.means)
         entries.append(WorkloadJob(job=visible, submit_ms=at, runtimes=times))
     last = max(entry.job.deadline or 0 for entry in entries)
-    tasks = round(SLOTS * _REST_LOAD)
+    tasks = round(SLOTS * _REST_LOAD / ground.extra)
     for number, at in enumerate([*[0] * _WAITING, *range(0, last, 60_000)]):
         stage = Stage(name="all", tasks=tasks, demand=(1000,))
         other = Job(id=f"other{number:03}", name="other", stages=(stage,), queue=REST)
@@ -376,18 +386,24 @@ def measure(
     played = _run(ground, label, work, seed, settings, watched)
     finish, spent = _ends(played)
     given = watched.given
-    times = {name: at - submitted[name] for name, at in due.items()}
+    counted = list(due)[warm_up(len(due)) :]  # in order of arrival, as the jobs of a workload are
+    since, last = submitted[counted[0]], submitted[counted[-1]]
+    others = [name for name, at in submitted.items() if name not in due and since <= at <= last]
+    rest_s = [(finish[name] - submitted[name]) / 1000 for name in others]
+    missed = [name for name in counted if finish[name] > due[name]]
     return Measured(
-        due=len(due),
-        met=sum(finish[name] <= at for name, at in due.items()),
-        late=tuple((finish[name] - at) / times[name] for name, at in due.items() if finish[name] > at),
-        over=sum(held(given[name], 0, finish[name]) for name in due) / sum(spent[name] for name in due) - 1
+        due=len(counted),
+        met=len(counted) - len(missed),
+        late=tuple((finish[name] - due[name]) / (due[name] - submitted[name]) for name in missed),
+        over=sum(held(given[name], 0, finish[name]) for name in counted) / sum(spent[name] for name in counted) - 1
         if given
         else None,
-        rest_s=fmean((finish[name] - at) / 1000 for name, at in submitted.items() if name not in due),
-        beyond=beyond(given, finish),
-        before=_mean_held(given, {name: (submitted[name], min(when[name], finish[name])) for name in due}),
-        after=_mean_held(given, {name: (when[name], finish[name]) for name in due}),
+        rest_s=fmean(rest_s),
+        missed=quarters([name in missed for name in counted]),
+        rest_quarters_s=quarters(rest_s),
+        beyond=beyond(given, finish, since),
+        before=_mean_held(given, {name: (submitted[name], min(when[name], finish[name])) for name in counted}),
+        after=_mean_held(given, {name: (when[name], finish[name]) for name in counted}),
     )
 
 
@@ -403,18 +419,18 @@ def _mean_held(given: Mapping[str, Sequence[tuple[int, int]]], spans: Mapping[st
     return sum(held(given[name], *span) for name, span in spans.items()) / length if given and length else 0.0
 
 
-def beyond(given: Mapping[str, Sequence[tuple[int, int]]], finish: Mapping[str, int]) -> float:
-    """Part of the time, from the first allocation to the last job's end, in which all together exceed the cluster."""
+def beyond(given: Mapping[str, Sequence[tuple[int, int]]], finish: Mapping[str, int], since: int) -> float:
+    """Part of the time, from `since` to the last job's end, in which all allocations together exceed the cluster."""
     changes = [
-        (at, n - before)
+        (max(at, since), n - before)
         for name, steps in given.items()
         for (at, n), before in zip([*steps, (finish[name], 0)], [0, *(n for _, n in steps)], strict=True)
     ]
-    over, total, last = 0, 0, 0
+    over, total, last = 0, 0, since
     for at, more in sorted(changes):
         over += (at - last) * (total > SLOTS)
         total, last = total + more, at
-    return over / (last - min(changes)[0]) if changes else 0.0
+    return over / (last - since) if changes else 0.0
 
 
 def _run(
@@ -555,14 +571,19 @@ def row(label: str, runs: Sequence[Measured], beside: Sequence[Measured]) -> lis
     more = [100 * ((one.over or 0) - (other.over or 0)) for one, other in zip(runs, beside, strict=True)]
     return [
         label,
-        over_seeds([100 * each.met / each.due for each in runs]),
+        _met(runs),
         "-" if runs == beside else over_seeds(less),
         over_seeds(late) if late else "-",
         over_seeds(over) if over else "-",
         over_seeds(more) if over and runs != beside else "-",
         over_seeds([100 * each.beyond for each in runs]) if over else "-",
-        over_seeds([each.rest_s for each in runs]),
+        marked(over_seeds([each.rest_s for each in runs]), [each.rest_quarters_s for each in runs]),
     ]
+
+
+def _met(runs: Sequence[Measured]) -> str:
+    """A cell of deadlines met, in %, which is in italics where more and more are missed."""
+    return marked(over_seeds([100 * each.met / each.due for each in runs]), [each.missed for each in runs])
 
 
 def of_grounds(found: Found) -> dict[str, str]:
@@ -593,7 +614,7 @@ def of_changes(found: Found) -> str:
         for label in (LOOP, STATIC):
             runs = found[TRAINED, label, (), change]
             met, before, after = (
-                over_seeds([100 * each.met / each.due for each in runs]),
+                _met(runs),
                 over_seeds([each.before for each in runs], 1),
                 over_seeds([each.after for each in runs], 1),
             )
@@ -642,6 +663,7 @@ def main(
         others=table(HEAD, [row(label, found[plain(SIZES, label)], beside) for label in OTHERS]),
         seeds=seeds,
         jobs=JOBS,
+        warm_up=warm_up(JOBS),
         earlier=EARLIER,
         slots=SLOTS,
         tight=TIGHT,

@@ -8,6 +8,7 @@ from statistics import median
 
 import pytest
 
+from rm_emulator.workload.model import Drawn, WorkloadJob
 from schedulers.core.model import Job, PastJob, Stage
 from schedulers.core.registry import NoParams
 from schedulers.planning.jockey.rehearsal import play
@@ -20,7 +21,7 @@ GROUND = jockey.GROUNDS[jockey.SIZES]
 @pytest.mark.slow
 @pytest.mark.drawn(of=4)
 def test_the_page_has_every_policy_on_every_ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jockey, "JOBS", 3)
+    monkeypatch.setattr(jockey, "JOBS", 5)
     template = (DOCS / f"{jockey.NAME}.in.md").read_text(encoding="utf-8")
     (tmp_path / f"{jockey.NAME}.in.md").write_text(template, encoding="utf-8")
     jockey.main(out=tmp_path / "out", docs=tmp_path, seeds=1, jobs=1)
@@ -59,6 +60,21 @@ def test_stragglers_and_failures_make_the_tasks_of_a_stage_vary() -> None:
     assert faulty > 0.6
 
 
+@pytest.mark.parametrize("ground", jockey.GROUNDS)
+def test_jobs_ask_for_four_fifths_of_the_slots(ground: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jockey, "JOBS", 200)
+    monkeypatch.setattr(jockey, "EARLIER", 2)
+    chosen = jockey.GROUNDS[ground]
+    work = jockey.workload(jockey.recurring(chosen, 1), chosen, 1)
+    spent = sum(entry.job.stages[n].tasks * ms for entry in work.jobs for n, ms in enumerate(_means(entry)))
+    last = max(entry.submit_ms for entry in work.jobs)
+    assert chosen.extra * spent / last / jockey.SLOTS == pytest.approx(0.8, rel=0.15)
+
+
+def _means(entry: WorkloadJob) -> list[float]:
+    return [times.mean_ms for times in entry.runtimes if isinstance(times, Drawn)]
+
+
 def test_a_job_is_known_by_the_mean_and_the_spread_of_its_earlier_runs() -> None:
     trained = jockey.Trained(NoParams())
     trained.prime([PastJob(name="etl", submitted=0, finished=1, stages=((4, ms),)) for ms in (10.0, 20.0, 30.0)])
@@ -80,12 +96,17 @@ def test_what_is_held_is_added_up_between_two_times() -> None:
 
 def test_allocations_beyond_the_cluster_are_counted_while_they_last() -> None:
     given = {"a": [(0, jockey.SLOTS)], "b": [(10, 1), (20, 0)]}
-    assert jockey.beyond(given, {"a": 40, "b": 30}) == pytest.approx(10 / 40)
-    assert jockey.beyond({}, {}) == 0
+    assert jockey.beyond(given, {"a": 40, "b": 30}, 0) == pytest.approx(10 / 40)
+    assert jockey.beyond({}, {}, 0) == 0
+
+
+def test_allocations_beyond_the_cluster_count_from_the_end_of_the_warm_up_on() -> None:
+    given = {"a": [(0, jockey.SLOTS + 1), (10, 1), (30, jockey.SLOTS + 1)], "b": [(15, 2), (16, 0)]}
+    assert jockey.beyond(given, {"a": 45, "b": 20}, 5) == pytest.approx((5 + 15) / 40)
 
 
 def test_no_schedule_meets_more_deadlines_than_the_jobs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jockey, "JOBS", 4)
+    monkeypatch.setattr(jockey, "JOBS", 5)
     monkeypatch.setattr(jockey, "TIGHT", 0.5)
     met = {
         label: jockey.measure(jockey.TRAINED, label, (), (1.0, 1.0), 1).met for label in (jockey.ALONE, "edf", "max")
@@ -95,7 +116,7 @@ def test_no_schedule_meets_more_deadlines_than_the_jobs_alone(monkeypatch: pytes
 
 
 def test_a_deadline_that_comes_sooner_makes_the_loop_ask_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jockey, "JOBS", 2)
+    monkeypatch.setattr(jockey, "JOBS", 5)
     loop, static = (
         jockey.measure(jockey.TRAINED, label, (), jockey.CHANGES["halved"], 1) for label in (jockey.LOOP, jockey.STATIC)
     )
@@ -104,7 +125,7 @@ def test_a_deadline_that_comes_sooner_makes_the_loop_ask_for_more(monkeypatch: p
 
 
 def test_the_remaining_time_of_a_run_as_trained_is_known_within_a_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jockey, "JOBS", 3)
+    monkeypatch.setattr(jockey, "JOBS", 5)
     by = jockey.errors(jockey.TRAINED, 1).by
     assert by["totalworkWithQ"].absolute < 0.1
     assert abs(by["totalworkWithQ"].signed) <= by["totalworkWithQ"].absolute < by["amdahl"].absolute
