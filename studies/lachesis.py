@@ -8,6 +8,7 @@ Runs are kept under a folder, so a stopped one goes on where it was.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -21,6 +22,10 @@ from rm_emulator.files import write_file
 from rm_emulator.known_answers.emulated import finished
 from rm_emulator.known_answers.schedules import Problem, TaskRun, violations
 from rm_emulator.program import end
+from schedulers.core.decisions import Decision
+from schedulers.core.events import Event
+from schedulers.core.scheduler import Scheduler
+from studies.kept import measured
 from studies.tables import document, filled, over_seeds, run, table
 
 NAME: Final = "results-lachesis"
@@ -71,6 +76,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 }
 #: Numbers of plays, measured with 20 jobs at once.
 PLAYS: Final = (1, 16, 64, 256)
+#: Jobs at once about which decisions are timed.
+AT_ONCE: Final = (20, 60)
 _FEW: Final = (BASELINE, "lachesis, deft", "deft_insertion", "ga", "played")
 _SPEEDS: Final = tuple(round(speed, 1) for speed in np.linspace(1, 10, 50).tolist())
 #: What the weights did not see in training, by name. Faster links make transfers shorter, which is what `ccr` says.
@@ -86,17 +93,13 @@ ELSEWHERE: Final[Mapping[str, Setting]] = {
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One run. Times in ms; slr: makespan by the longest way in the least times, jobs one by one, their mean.
-
-    wall: real time of the run per task, plans included.
-    """
+    """One run. Times in ms; slr: makespan by the longest way in the least times, jobs one by one, their mean."""
 
     makespan: float
     jct: float
     speedup: float
     slr: float
     copies: float
-    wall: float
 
 
 _TEACHER: Final = Path(__file__).with_name("longest_job.py")
@@ -154,7 +157,6 @@ def _cell(folder: Path, label: str, seed: int, figures: Mapping[str, Any]) -> Ce
         speedup=float(times.sum(axis=0).min()) / makespan,
         slr=float(np.mean(list(_slrs(problem, runs)))),
         copies=sum(each.copy and each.done for each in runs) / len(times),
-        wall=1000 * figures["wall_s"] / len(times),
     )
 
 
@@ -200,7 +202,6 @@ HEAD: Final = (
     "SLR",
     "copies per task",
     "copies save, %",
-    "ms per task",
 )
 
 
@@ -219,7 +220,6 @@ def rows(copied: Mapping[str, Mapping[int, Cell]], plain: Mapping[str, Mapping[i
                 f"{np.mean([run.slr for run in best.values()]):.2f}",
                 f"{np.mean([run.copies for run in best.values()]):.2f}" if policy in COPYING else "-",
                 over_seeds(saved, 1),
-                f"{np.mean([run.wall for run in best.values()]):.1f}",
             ]
         )
     return made
@@ -235,6 +235,35 @@ def _beside(runs: Mapping[int, Cell], base: Mapping[int, Cell]) -> list[str]:
 def _short(runs: Mapping[int, Cell], base: Mapping[int, Cell]) -> str:
     """The same in one cell."""
     return "; ".join(_beside(runs, base))
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """CPU time of the scheduler in one run (ms), plans included: all of it per task, and of its longest decision."""
+
+    per_task: float
+    longest: float
+
+
+class Timed:
+    """Takes the CPU time of every decision, in ms."""
+
+    def __init__(self) -> None:
+        self.took: list[float] = []
+
+    def __call__(self, scheduler: Scheduler, event: Event, decide: api.Decide) -> list[Decision]:
+        """See `api.Watch`."""
+        begun = time.process_time_ns()
+        decisions = decide(event)
+        self.took.append((time.process_time_ns() - begun) / 1e6)
+        return decisions
+
+
+def decided(policy: str, jobs: int, seed: int) -> Decided:
+    """How long one of POLICIES decides about so many jobs at once."""
+    copies, watched = policy in COPYING, Timed()
+    made = scenario("decided", Setting({"jobs": jobs}), {policy: POLICIES[policy]}, [seed], copies=copies)
+    tasks = api.play(made, watch=watched).tasks.unique(("job", "stage", "task"))
+    return Decided(sum(watched.took) / len(tasks), max(watched.took))
 
 
 class Lab:
@@ -286,6 +315,19 @@ class Lab:
             made.append([name, *(_short(runs, base) for runs in found.values())])
         return table(["setting", *_FEW[1:]], made)
 
+    def decisions(self) -> str:
+        """How long policies decide, by the number of jobs at once."""
+        cells = [(policy, jobs, seed) for seed in self._seeds[:10] for policy in POLICIES for jobs in AT_ONCE]
+        found = dict(zip(cells, measured(self._out / "decided", Decided, decided, cells, self._jobs), strict=True))
+        made = []
+        for policy in POLICIES:
+            of = [[found[policy, jobs, seed] for seed in self._seeds[:10]] for jobs in AT_ONCE]
+            times = [[[one.per_task for one in runs], [one.longest for one in runs]] for runs in of]
+            made.append([policy, *(over_seeds(each, 1) for pair in times for each in pair)])
+        return table(
+            ("policy", *(f"{jobs} jobs: {of}" for jobs in AT_ONCE for of in ("ms per task", "longest, ms"))), made
+        )
+
     def workflows(self, folder: Path) -> str:
         """Recorded workflows, each alone on the executors; a makespan has no seed."""
         made = []
@@ -317,14 +359,19 @@ def main(
     seeds: Annotated[int, typer.Option(min=2, help="number of seeds")] = 30,
     jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
 ) -> None:
-    """Run everything, and write docs/results-lachesis.md: three quarters of an hour on one core."""
+    """Run everything, and write docs/results-lachesis.md: an hour on one core."""
     out.mkdir(parents=True, exist_ok=True)
     lab = Lab(out, seeds, jobs)
-    measured = {**dict(lab.settings()), "plays": lab.curves(), "elsewhere": lab.elsewhere()}
+    tables = {
+        **dict(lab.settings()),
+        "decisions": lab.decisions(),
+        "plays": lab.curves(),
+        "elsewhere": lab.elsewhere(),
+    }
     recorded = lab.workflows(workflows) if workflows.is_dir() else ""
     template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
     few = {name: min(seeds, setting.seeds) for name, setting in SETTINGS.items()}
-    write_file(docs / f"{NAME}.md", filled(template, seeds=seeds, few=few, workflows=recorded, **measured))
+    write_file(docs / f"{NAME}.md", filled(template, seeds=seeds, few=few, workflows=recorded, **tables))
     typer.echo(f"{docs / NAME}.md written", err=True)
 
 

@@ -24,7 +24,8 @@ def test_the_page_has_every_policy_in_every_setting(tmp_path: Path, monkeypatch:
     }
     monkeypatch.setattr(lachesis, "SETTINGS", small)
     monkeypatch.setattr(lachesis, "PLAYS", (1, 2))
-    monkeypatch.setattr(lachesis, "CURVES", {"batch_20": 2})
+    monkeypatch.setattr(lachesis, "AT_ONCE", (2,))
+    monkeypatch.setattr(lachesis, "POLICIES", {policy: lachesis.POLICIES[policy] for policy in few})
     elsewhere = {"few": lachesis.Setting({"jobs": 2}, policies=few, speeds=(1.0, 2.0))}
     monkeypatch.setattr(lachesis, "ELSEWHERE", elsewhere)
     monkeypatch.setattr(lachesis, "_FEW", ("rank_up, deft", *few[::2]))
@@ -33,9 +34,15 @@ def test_the_page_has_every_policy_in_every_setting(tmp_path: Path, monkeypatch:
     lachesis.main(out=tmp_path / "out", docs=tmp_path, workflows=tmp_path / "none", seeds=2, jobs=1)
     page = (tmp_path / f"{lachesis.NAME}.md").read_text(encoding="utf-8")
     for policy in few:
-        assert page.count(f"\n| {policy} | ") == sum(policy in setting.policies for setting in small.values())
-    assert page.count("\n| 20 | 2 | ") == page.count("\n| few | ") == 1
+        assert page.count(f"\n| {policy} | ") == 1 + sum(policy in setting.policies for setting in small.values())
+    assert page.count("\n| few | ") == 1
+    assert "ms per task | longest, ms |" in page.replace("2 jobs: ", "")
     assert "nan" not in page
+
+
+def test_every_decision_of_a_run_is_timed() -> None:
+    found = lachesis.decided("played", 2, 1)
+    assert 0 < found.per_task < found.longest  # the plan is one decision about all tasks
 
 
 def test_a_job_is_what_edges_and_barriers_tie_together() -> None:
