@@ -315,7 +315,7 @@ def main(
     seeds: Annotated[int, typer.Option(min=1, help="number of seeds")] = 10,
     jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
 ) -> None:
-    """Run everything, and write docs/results-wishes.md."""
+    """Run everything, and write docs/results-wishes.md: an hour and a quarter on one core."""
     template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
     kinds = [
         *((label, USUAL, 0.0) for label in KNOWN),

@@ -166,6 +166,16 @@ def test_amdahl_counts_what_is_left_of_the_path_and_of_the_work() -> None:
     assert amdahl(courses, [15], [10]) == pytest.approx((10 + 300 / 10,))
 
 
+@given(acts(), st.integers(1, 12), st.randoms(use_true_random=False))
+def test_no_run_alone_takes_longer_than_amdahl_says_of_its_own_times(
+    made: tuple[Act, ...], slots: int, random: Random
+) -> None:
+    # Graham's bound (1966) of list schedules, in which the path is not counted a second time.
+    courses, ends = play(made, [[random.randint(1, 500) for _ in range(act.tasks)] for act in made], slots)
+    (said,) = amdahl(courses, [0] * len(made), [slots])
+    assert ends[-1][0] <= said
+
+
 def test_amdahl_counts_the_longest_task_of_a_stage_whose_tasks_vary() -> None:
     courses, _ = play((Act(30, (), 20_000),), [[20_000] * 30], 5)
     drawn = np.random.default_rng(1).lognormal(-np.log(2) / 2, np.sqrt(np.log(2)), (20_000, 30)).max(axis=1)
