@@ -33,6 +33,8 @@ OWN: Final = ("chaos", "faults", "outage", "podgroups", "readme", "tutorial")
 #: Of these others those that follow in the worker of OWN, which then has another that is emptied for each: the others
 #: alone take as long as all of OWN.
 AFTER_OWN: Final = ("controllers", "guide", "kubectl", "neighbours", "simulate")
+#: Files tests/learn/test_NAME.py with what numba compiles for half a minute: once, as one worker has them all.
+COMPILED: Final = ("arithmetic", "fast", "train")
 _IN_PARTS: Final = ("tests/contract/test_contracts.py", "tests/same/")
 _PAGES: Final = "tests/test_pages.py"
 #: Groups in the order in which they are begun, and the one file that takes as long as a group.
@@ -43,6 +45,8 @@ def group(file: str) -> str | None:
     """The group of a file, by its path from the root; None for one whose tests go to any worker."""
     if file.startswith("tests/browser/"):
         return "browser"
+    if file in {f"tests/learn/test_{name}.py" for name in COMPILED}:
+        return "compiled"
     if not file.endswith(CONTROL_PLANE):
         return None
     name = file.rpartition("/test_")[2].removesuffix(CONTROL_PLANE)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups import AFTER_OWN, CONTROL_PLANE, OWN, SHARED, group, rank, scope
+from tests.groups import AFTER_OWN, COMPILED, CONTROL_PLANE, OWN, SHARED, group, rank, scope
 
 FOLDER = Path(__file__).parent / "kubernetes"
 
@@ -15,6 +15,13 @@ FOLDER = Path(__file__).parent / "kubernetes"
 @pytest.mark.parametrize("name", [*SHARED, *OWN, *AFTER_OWN])
 def test_a_group_names_files_that_there_are(name: str) -> None:
     assert (FOLDER / f"test_{name}{CONTROL_PLANE}").exists()
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_file_of_compiled_code_is_there_and_in_its_group(name: str) -> None:
+    file = f"tests/learn/test_{name}.py"
+    assert (FOLDER.parents[1] / file).exists()
+    assert group(file) == "compiled"
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("test_*.py")), ids=lambda file: file.stem)

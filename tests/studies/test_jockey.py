@@ -22,6 +22,9 @@ GROUND = jockey.GROUNDS[jockey.SIZES]
 @pytest.mark.drawn(of=4)
 def test_the_page_has_every_policy_on_every_ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jockey, "JOBS", 5)
+    monkeypatch.setattr(jockey, "EARLIER", 2)
+    monkeypatch.setattr(jockey, "ALLOCATIONS", (3, 10))
+    monkeypatch.setattr(jockey, "TURNED", {"slack": (1.0, 1.2)})
     template = (DOCS / f"{jockey.NAME}.in.md").read_text(encoding="utf-8")
     (tmp_path / f"{jockey.NAME}.in.md").write_text(template, encoding="utf-8")
     jockey.main(out=tmp_path / "out", docs=tmp_path, seeds=1, jobs=1)
