@@ -34,7 +34,7 @@ OWN: Final = ("chaos", "faults", "outage", "podgroups", "readme", "tutorial")
 #: alone take as long as all of OWN.
 AFTER_OWN: Final = ("controllers", "guide", "kubectl", "neighbours", "simulate")
 #: Files tests/learn/test_NAME.py with what numba compiles for half a minute: once, as one worker has them all.
-COMPILED: Final = ("arithmetic", "fast", "train")
+COMPILED: Final = ("arithmetic", "constants", "fast", "fast_containers", "train")
 _IN_PARTS: Final = ("tests/contract/test_contracts.py", "tests/same/")
 _PAGES: Final = "tests/test_pages.py"
 #: Groups in the order in which they are begun, and the one file that takes as long as a group.

@@ -170,7 +170,8 @@ def _read_nodes(nodes: Mapping[str, msgspec.Raw], path: str, uid_of: _UidOf) -> 
     victims: Victims = {}
     count = 0
     for name, raw in nodes.items():
-        fields = _folded(_read(_maybe, raw, f"{path}.{name}") or {})
+        listed = _read(_maybe, raw, f"{path}.{name}")
+        fields = _folded(listed or {})
         # Counted as they come, before a single pod is decoded.
         pods = _read(_raws, fields.get("pods"), f"{path}.{name}.Pods") or []
         count += len(pods)
